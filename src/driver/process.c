@@ -128,7 +128,7 @@ static void __attribute__((noreturn)) end_all(int code)
 int process_join(struct comm *comm, struct error *err)
 {
     /* Asked before MPI_Init_thread, after which the environment says what MPI thinks. */
-    const int launched = launcher_size(), task = launcher_rank();
+    const int launched = launcher_size(), task = launcher_rank(), cpus = launcher_job_cpus();
     stop_listen();
     guard();
     if (launcher_ends_mpi()) {
@@ -137,10 +137,9 @@ int process_join(struct comm *comm, struct error *err)
         unsetenv("SLURM_STEP_ID"); /* or MPI looks for other tasks, and ends the process */
     }
     start_without_networks();
-    comm_open_parameters();
     start_mpi();
-    comm_read_parameters();
     comm_open(comm, MPI_COMM_WORLD, end_all);
+    comm->cpus = cpus;
     if (comm->size == 1 && launched > 1)
         return refuse_singletons(comm, task, launched, err);
     if (nodes_form(comm, err) == 0)

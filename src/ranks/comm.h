@@ -16,16 +16,13 @@ struct comm {
     int nodes, node;            /* groups of ranks that share memory; this rank's group */
     int node_rank, node_size;   /* within it; the last node may have fewer ranks */
     int layer, first, peers;    /* this rank's layer (layers.h), its first rank, and its size */
+    int cpus;                   /* of this computer, for the job itself (launcher_job_cpus) */
     bool raised;                /* this rank has told the others that it failed */
     struct comm_links *links;   /* its communicators (comm_impl.h); null: not open */
 };
 
 /* Collective, as comm_open in comm_impl.h is. */
 void comm_close(struct comm *comm);
-
-/* Whether this process is bound to its CPUs by the default policy of its launcher, and not because
- * the user asked for it.  Only Open MPI states that (5: PRRTE, its launcher); otherwise false. */
-bool comm_bound_by_default(void);
 
 /* Collective.  Form layers of equally many consecutive ranks, with nodes of so many ranks; from
  * then on `nodes` and `node` count within the layer.  Every call has the same numbers. */

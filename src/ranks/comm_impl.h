@@ -32,21 +32,6 @@ struct comm_links {
  * are several nodes.  Without memory it calls `end`, as comm_abort does. */
 void comm_open(struct comm *comm, MPI_Comm ranks, comm_ending end);
 
-/* Around MPI_Init_thread, for comm_bound_by_default.  To be asked for its parameters Open MPI loads
- * all of its components, which takes a quarter of a second where one of them measures the CPU's
- * clock; before it starts, it loads most of them for both. */
-void comm_open_parameters(void);
-void comm_read_parameters(void); /* collective */
-
-/* How the launcher of Open MPI 5 came by the binding of its ranks, as this one can tell. */
-enum prte_binding { PRTE_UNKNOWN, PRTE_DEFAULT, PRTE_ASKED };
-enum prte_binding comm_prte_binding(void);
-
-/* Whether a mapping, as Open MPI's launchers have it, goes by parts of a node, or gives each rank
- * so many CPUs: then it means the binding, too.  One by nodes or slots says only how many ranks go
- * where.  Pure. */
-bool comm_names_cpus(const char *mapping);
-
 /* Collective.  Form nodes of so many ranks. */
 void comm_group(struct comm *comm, int size);
 

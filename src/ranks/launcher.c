@@ -1,5 +1,6 @@
 #include "launcher.h"
 
+#include <limits.h>
 #include <mpi.h> /* only for the name of the MPI */
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,6 +105,16 @@ void launcher_name_mpi(const char *library, char *text, size_t size)
 bool launcher_is_srun(void)
 {
     return getenv("SLURM_STEP_ID") || getenv("SLURM_STEP_NUM_TASKS");
+}
+
+int launcher_job_cpus(void)
+{
+    static const char *const allocated[] = {"SLURM_CPUS_ON_NODE", NULL};
+    static const char *const dividing[] = {"FLUX_TASK_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID",
+                                           "ALPS_APP_PE", NULL};
+    if (launcher_is_absent() || number_of(dividing, -1) >= 0)
+        return 0;
+    return number_of(allocated, INT_MAX);
 }
 
 void launcher_cpus(int cpus, bool allowed, char *text, size_t size)

@@ -29,6 +29,12 @@ bool launcher_is_on_one_computer(void);
  * tasks, and MPI_Init would end the process (as Open MPI's does, with a page of text). */
 bool launcher_ends_mpi(void);
 
+/* CPUs of this computer that the job has for itself, as far as can be told before MPI is
+ * initialised: under Slurm those that it has allocated, under mpirun all that the system allows
+ * (INT_MAX).  None (0) where a binding may be all that keeps others' CPUs apart: it is the user's,
+ * without a launcher, or that of a launcher which divides nodes among jobs or steps by it. */
+int launcher_job_cpus(void);
+
 /* The option by which this process's launcher gives a rank so many CPUs: "--cpus-per-task=16".
  * `allowed`: the system would let the process have them now. */
 void launcher_cpus(int cpus, bool allowed, char *text, size_t size);

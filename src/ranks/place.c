@@ -49,9 +49,9 @@ int place_choose_gpu(const struct comm *comm, int gpus, bool binds)
     struct claim *mine = calloc((size_t)gpus, sizeof *mine);
     if (!mine)
         comm_no_memory(comm, "the choice of a GPU");
-    bool known = placing_open(&placing), by_default = comm_bound_by_default();
+    bool known = placing_open(&placing);
     for (int i = 0; known && i < gpus; i++)
-        placing_claim(&placing, view.addresses[i], NULL, binds, by_default, &mine[i]);
+        placing_claim(&placing, view.addresses[i], NULL, binds, comm->cpus, &mine[i]);
     struct claim *everyones = comm_local_gather(comm, mine, (size_t)gpus * sizeof *mine);
     chosen = placing_choose(everyones, comm->local_size, comm->local_rank, gpus);
     free(everyones);
@@ -72,8 +72,9 @@ void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct pl
         placing_link(gpu, place);
     bool known = placing_open(&placing);
     if (known)
-        placing_claim(&placing, gpu, NULL, wanted, comm_bound_by_default(), &mine);
+        placing_claim(&placing, gpu, NULL, wanted, comm->cpus, &mine);
     struct claim *everyones = comm_local_gather(comm, &mine, sizeof mine);
+    place->widened = placing_widen(everyones, comm->local_size, comm->local_rank);
     if (known)
         placing_take(&placing, everyones, comm->local_size, comm->local_rank, place);
     free(everyones);
@@ -110,7 +111,14 @@ static void print_line(int rank, const struct place *place)
 
 void place_print(const struct place *places, int count)
 {
+    int widened = 0;
     for (int rank = 0; rank < count; rank++)
         print_line(rank, &places[rank]);
+    while (widened < count && !places[widened].widened)
+        widened++;
+    if (widened < count)
+        printf("Binding     rank %d was bound to less than its share of the CPUs: widened "
+               "(--no-bind: as it was)\n",
+               widened);
     fflush(stdout);
 }

@@ -20,6 +20,7 @@ struct place {
     int lanes, lanes_most; /* of the GPU's link: in use, and available; 0: not known */
     /* Not bound; bound by launcher or user; bound here, near the GPU or to a share of all CPUs. */
     enum { PLACE_FREE, PLACE_LAUNCHER, PLACE_NEAR, PLACE_SHARE } bound;
+    bool widened; /* its launcher had bound it to fewer CPUs than its share */
 };
 
 /* Collective over the ranks of a computer, each of which sees `gpus` GPUs.  Choose the GPU of this
@@ -32,15 +33,15 @@ int place_choose_gpu(const struct comm *comm, int gpus, bool binds);
 /* Collective over the ranks of a computer.  Bind this process to its share of the CPUs, in whole
  * cores, disjoint from the shares of the other ranks, and describe its place.  The share is one of
  * the CPUs near the GPU at the address `gpu`, or of all CPUs where that is empty or near none in
- * particular.  A process that was bound already stays where it is, unless that was its launcher's
- * default policy and the system allows more.  Nothing is bound unless that is `wanted`, nor where a
- * rank is alone on its computer without a GPU.  Memory follows the threads: the first thread that
- * touches a page decides where it lies. */
+ * particular.  Ranks that were bound already stay where they are, unless one of them has less than
+ * its share of what the job has for itself (launcher_job_cpus).  Nothing is bound unless that is
+ * `wanted`, nor where a rank is alone on its computer without a GPU.  Memory follows the threads:
+ * the first thread that touches a page decides where it lies. */
 void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct place *place);
 
 /* Collective.  Gather the places of all ranks, in their order, on rank 0, which frees them; null on
  * the other ranks. */
 struct place *place_gather(const struct comm *comm, const struct place *mine);
 
-/* Print the places, a line each. */
+/* Print the places, a line each, and whether bindings were widened. */
 void place_print(const struct place *places, int count);

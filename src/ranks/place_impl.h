@@ -13,6 +13,7 @@ struct claim {
     unsigned long now[CPU_WORDS];  /* CPUs that it may use */
     unsigned long near[CPU_WORDS]; /* those near its GPU, or all */
     bool moves;                    /* it is to have a share of `near` instead of `now` */
+    bool may_move;                 /* it is bound, but that may be changed */
 };
 
 struct placing {
@@ -25,10 +26,15 @@ bool placing_open(struct placing *placing);
 void placing_close(struct placing *placing);
 
 /* `gpu`: the address of its GPU, or empty.  `local_cpus`: the whole path of the file that names the
- * CPUs near it as sysfs does; null: the device's own.  `by_default`: if the process is bound, it is
- * so by the default policy of its launcher. */
+ * CPUs near it as sysfs does; null: the device's own.  `cpus`: how many of this computer the job
+ * has for itself (launcher_job_cpus); where the system allows more, some are another job's, and a
+ * binding stays. */
 void placing_claim(const struct placing *placing, const char *gpu, const char *local_cpus,
-                   bool wanted, bool by_default, struct claim *claim);
+                   bool wanted, int cpus, struct claim *claim);
+
+/* Where one of a computer's ranks is bound to fewer CPUs than its share, all move that may: shares
+ * are disjoint only among ranks that have shares.  Returns whether `rank` was bound so. */
+bool placing_widen(struct claim *claims, int count, int rank);
 
 /* Of a computer's ranks, the CPUs that one is to have, and how many threads run on them at once,
  * where a CPU that several ranks have counts for each by its part. */

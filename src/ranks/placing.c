@@ -9,12 +9,20 @@
 #include "proc.h"
 #include "quantity.h"
 
-/* CPUs of this computer that Slurm gave the job, where it says so. */
-static int allocated(void)
+/* Leave out what the kernel does not let this thread have, whatever it asks for: in a container
+ * hwloc may not find the cpuset. */
+static void ask_kernel(const struct placing *placing)
 {
-    const char *text = getenv("SLURM_CPUS_ON_NODE");
-    int count = text ? atoi(text) : 0;
-    return count > 0 ? count : INT_MAX;
+    hwloc_bitmap_t own = hwloc_bitmap_alloc(), given = hwloc_bitmap_alloc();
+    hwloc_topology_t t = placing->topology;
+    if (own && given && hwloc_get_cpubind(t, own, HWLOC_CPUBIND_THREAD) == 0 &&
+        hwloc_set_cpubind(t, placing->allowed, HWLOC_CPUBIND_THREAD) == 0) {
+        if (hwloc_get_cpubind(t, given, HWLOC_CPUBIND_THREAD) == 0)
+            hwloc_bitmap_and(placing->allowed, placing->allowed, given);
+        hwloc_set_cpubind(t, own, HWLOC_CPUBIND_THREAD);
+    }
+    hwloc_bitmap_free(own);
+    hwloc_bitmap_free(given);
 }
 
 bool placing_open(struct placing *placing)
@@ -24,6 +32,7 @@ bool placing_open(struct placing *placing)
         hwloc_topology_load(placing->topology) ||
         hwloc_bitmap_copy(placing->allowed, hwloc_topology_get_allowed_cpuset(placing->topology)))
         return false;
+    ask_kernel(placing);
     if (hwloc_get_cpubind(placing->topology, placing->now, HWLOC_CPUBIND_PROCESS))
         hwloc_bitmap_copy(placing->now, placing->allowed);
     return true;
@@ -72,7 +81,7 @@ static void find_near(const struct placing *placing, const char *gpu, const char
 }
 
 void placing_claim(const struct placing *placing, const char *gpu, const char *local_cpus,
-                   bool wanted, bool by_default, struct claim *claim)
+                   bool wanted, int cpus, struct claim *claim)
 {
     bool bound = !hwloc_bitmap_isincluded(placing->allowed, placing->now);
     hwloc_bitmap_t near = hwloc_bitmap_alloc();
@@ -80,8 +89,8 @@ void placing_claim(const struct placing *placing, const char *gpu, const char *l
     if (!near)
         return;
     find_near(placing, gpu, local_cpus, near);
-    claim->moves =
-        wanted && (!bound || (by_default && hwloc_bitmap_weight(placing->allowed) <= allocated()));
+    claim->moves = wanted && !bound;
+    claim->may_move = wanted && bound && hwloc_bitmap_weight(placing->allowed) <= cpus;
     hwloc_bitmap_to_ulongs(placing->now, CPU_WORDS, claim->now);
     hwloc_bitmap_to_ulongs(near, CPU_WORDS, claim->near);
     hwloc_bitmap_free(near);
@@ -95,6 +104,49 @@ static int rivals(const struct claim *claims, int end, int rank)
         count += claims[i].moves &&
                  memcmp(claims[i].near, claims[rank].near, sizeof claims[i].near) == 0;
     return count;
+}
+
+static bool has(const unsigned long cpus[CPU_WORDS], int cpu)
+{
+    return cpus[cpu / 64] >> cpu % 64 & 1;
+}
+
+/* CPUs near its GPU that a rank may use now; one that several ranks may use counts by its part. */
+static double cpus_now(const struct claim *claims, int count, int rank)
+{
+    const struct claim *mine = &claims[rank];
+    double cpus = 0;
+    for (int cpu = 0; cpu < CPU_WORDS * 64; cpu++) {
+        int users = 0;
+        for (int i = 0; i < count && has(mine->now, cpu) && has(mine->near, cpu); i++)
+            users += has(claims[i].now, cpu);
+        cpus += users ? 1.0 / users : 0;
+    }
+    return cpus;
+}
+
+/* Whether a rank has fewer than it would if all ranks that may move did so. */
+static bool has_less(const struct claim *claims, int count, int rank)
+{
+    int near = 0;
+    for (int i = 0; i < CPU_WORDS; i++)
+        near += __builtin_popcountl(claims[rank].near[i]);
+    return cpus_now(claims, count, rank) + 1e-6 < (double)near / rivals(claims, count, rank);
+}
+
+bool placing_widen(struct claim *claims, int count, int rank)
+{
+    bool any = false, mine = false;
+    for (int i = 0; i < count; i++)
+        claims[i].moves |= claims[i].may_move;
+    for (int i = 0; i < count; i++) {
+        const bool less = claims[i].may_move && has_less(claims, count, i);
+        any |= less;
+        mine |= less && i == rank;
+    }
+    for (int i = 0; i < count; i++)
+        claims[i].moves &= any || !claims[i].may_move;
+    return mine;
 }
 
 void placing_share(hwloc_topology_t topology, const struct claim *claims, int count, int rank,
@@ -164,11 +216,11 @@ void placing_take(const struct placing *placing, const struct claim *claims, int
     hwloc_bitmap_free(near);
 }
 
-/* CPUs near a GPU among those that a rank must stay on. */
+/* CPUs near a GPU among those that a rank may use now. */
 static int nearby(const struct claim *claim)
 {
     int count = 0;
-    for (int i = 0; i < CPU_WORDS && !claim->moves; i++)
+    for (int i = 0; i < CPU_WORDS; i++)
         count += __builtin_popcountl(claim->near[i] & claim->now[i]);
     return count;
 }

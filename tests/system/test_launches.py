@@ -1,13 +1,14 @@
-"""The CPUs that a rank uses under each launcher: a default binding is widened to the rank's share of the
-computer, and other bindings are kept."""
+"""The CPUs that a rank uses under each launcher: a binding to fewer than its share of the computer is widened to
+that, where the job has the computer for itself."""
 import json
 import os
 import re
-import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
+import cluster
 from launch import BUILD, MPI, PATIENCE, RANK, RELEASE, environment, header_of
 from matrices import operands, sparse
 
@@ -27,15 +28,16 @@ def cpus_of(text):
 @pytest.fixture
 def launch(tmp_path):
     """Returns a function that starts the program by a launcher, and returns the CPUs of each rank and who bound
-    it."""
+    it; `said` is the output."""
     source, report = tmp_path / "input.h5", tmp_path / "report.json"
     operands(source, 60, 50, 40)
 
     def start(*launcher, options=(), **env):
-        done = subprocess.run([*launcher, BUILD / "dgemm_ooc", source, "--force", "--report", report, *options],
+        done = subprocess.run([*launcher, BUILD / "dgemm_ooc", source, "--force", "--report", report, "-v", *options],
                               env=environment(DGEMM_OOC_DEVICE="cpu", **env), capture_output=True,
                               text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
+        start.said = done.stdout
         said = json.loads(report.read_text())
         assert said["machine"]["threads"] >= 1
         return ([cpus_of(rank["cpus"]) for rank in said["ranks"]],
@@ -67,7 +69,7 @@ def test_many_at_once_without_a_launcher(tmp_path):
                                    pytest.param(["-x", "UNRELATED=1"], marks=OPEN_MPI)], ids=" ".join)
 def test_two_ranks_have_them_all_without_sharing_any(launch, words):
     (first, second), by, threads = launch("mpirun", "-n", "2", *words)
-    assert first | second == ALL and not first & second and by == {"program"}
+    assert first | second == ALL and not first & second and by <= {"program", "launcher"}
     assert threads == min(len(first), len(second))
 
 
@@ -77,94 +79,67 @@ def test_what_is_not_to_be_changed_is_not(launch):
     assert cpus < ALL and by == {"launcher"} and threads == len(cpus)
 
 
-@OPEN_MPI
-@pytest.mark.parametrize("words", [
-    ["--bind-to", "core"], ["--bind-to", "hwthread"], ["--map-by", "slot:PE=1"], ["--map-by", "core"],
-    ["--cpu-set", FIRST], ["--mca", "hwloc_base_binding_policy", "core"]], ids=" ".join)
-def test_a_binding_that_was_asked_for_is_kept(launch, words):
-    (cpus,), by, threads = launch("mpirun", "-n", "1", *words)
-    assert cpus < ALL and by == {"launcher"} and threads == len(cpus)
+WIDENED = "was bound to less than its share of the CPUs: widened"
 
 
 @OPEN_MPI
-def test_a_rank_file_is_kept(launch, tmp_path):
-    (tmp_path / "ranks").write_text(f"rank 0=localhost slot={FIRST}\n")
-    (cpus,), by, _ = launch("mpirun", "-n", "1", "--rankfile", tmp_path / "ranks")
-    assert cpus < ALL and by == {"launcher"}
+@pytest.mark.parametrize("words", [
+    [], ["--bind-to", "core"], ["--bind-to", "hwthread"], ["--map-by", "slot:PE=1"], ["--cpu-set", FIRST]], ids=" ".join)
+def test_a_narrow_binding_is_widened_and_said_so(launch, words):
+    assert launch("mpirun", "-n", "1", *words) == ([ALL], {"nobody"}, len(ALL))
+    assert f"\nBinding     rank 0 {WIDENED}" in launch.said
 
 
 @OPEN_MPI
-def test_a_binding_asked_for_in_a_file_is_kept(launch, tmp_path):
-    for folder, name in (".openmpi", "hwloc_base_binding_policy"), (".prte", "hwloc_default_binding_policy"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "mca-params.conf").write_text(f"{name} = core\n")
-    (cpus,), by, _ = launch("mpirun", "-n", "1", HOME=str(tmp_path))
-    assert cpus < ALL and by == {"launcher"}
+def test_a_rank_that_is_bound_to_its_share_stays_there(launch):
+    """Of two ranks, each on half of the CPUs."""
+    half = sorted(ALL)[:len(ALL) // 2]
+    (first, second), by, _ = launch("mpirun", "-n", "2", "sh", "-c", split(half), "sh")
+    assert (first, second) == (set(half), ALL - set(half)) and by == {"launcher"} and "Binding" not in launch.said
 
 
-@pytest.fixture
-def shell(tmp_path):
-    """A shell of the name of Open MPI 5's launcher, whose words and environment tell ranks who bound them."""
-    return shutil.copy(shutil.which("sh"), tmp_path / "prterun")
+@OPEN_MPI
+def test_one_narrow_rank_moves_all(launch):
+    """Since its share may be what the others are bound to."""
+    (first, second), by, _ = launch("mpirun", "-n", "2", "sh", "-c", split([FIRST], others=FIRST), "sh")
+    assert first | second == ALL and not first & second and by == {"program"}
+    assert f"rank 0 {WIDENED}" in launch.said
 
 
-@pytest.fixture
-def prterun(tmp_path, launch, shell):
-    """Returns a function that starts one rank by that shell, on one CPU, and returns who bound it."""
-    def start(*words, **env):
-        script = f'shift {len(words)}; PRTE_LAUNCHED=1 taskset -c {FIRST} "$@"; exit $?'
-        (cpus,), (by,), _ = launch(shell, "-c", script, "prterun", *words, HOME=str(tmp_path), **env)
-        assert cpus == ({int(FIRST)} if by == "launcher" else ALL)
-        return by
-
-    return start
+def split(cpus, others=None):
+    """A script that binds rank 0 to these CPUs, and other ranks to others, as if its launcher had done so."""
+    others = others or ",".join(map(str, sorted(ALL - set(cpus))))
+    return f'[ "{RANK}" = 0 ] && exec taskset -c {",".join(map(str, cpus))} "$@"; exec taskset -c {others} "$@"'
 
 
-@pytest.mark.parametrize("words", [
-    [], ["--map-by", "slot"], ["--map-by=ppr:1:node"], ["-x", "UNRELATED=1"],
-    ["--prtemca", "rmaps_default_mapping_policy", ":oversubscribe"]], ids=" ".join)
-def test_a_default_of_prterun_is_widened(prterun, words):
-    assert prterun(*words) == "nobody"
-
-
-@pytest.mark.parametrize("words", [
-    ["--bind-to", "core"], ["--bind-to=hwthread"], ["--map-by", "slot:PE=1"], ["--map-by=core"], ["--cpu-set", FIRST],
-    ["--rankfile", "ranks"], ["-rf", "ranks"], ["--prtemca", "hwloc_default_binding_policy", "core"]], ids=" ".join)
-def test_what_prterun_was_asked_for_is_kept(prterun, words):
-    assert prterun(*words) == "launcher"
-
-
-def test_what_prterun_was_asked_for_elsewhere_is_kept(prterun, tmp_path):
-    assert prterun(PRTE_MCA_hwloc_default_binding_policy="core") == "launcher"
-    (tmp_path / ".prte").mkdir()
-    (tmp_path / ".prte" / "mca-params.conf").write_text("# none\nhwloc_default_binding_policy = core\n")
-    assert prterun() == "launcher"
-
-
-def test_without_a_prterun_on_this_computer_the_binding_is_kept(launch):
-    assert launch("taskset", "-c", FIRST, PRTE_LAUNCHED="1") == ([{int(FIRST)}], {"launcher"}, 1)
-
-
-@pytest.mark.skipif(RELEASE == "Open MPI 5", reason="all ranks have a prterun among their ancestors")
-@pytest.mark.parametrize("known", [True, False])
-def test_one_rank_tells_the_others_what_prterun_was_asked_for(launch, tmp_path, shell, known):
-    """As ranks on other computers, the second one has no prterun among its ancestors."""
-    below = f'[ "{RANK}" != 0 ] || set -- {shell} -c \'"$@"; exit $?\' prterun "$@"; ' if known else ""
-    script = f'{below}exec taskset -c {FIRST} "$@"'
-    ranks, by, _ = launch("mpirun", "-n", "2", "sh", "-c", script, "sh", PRTE_LAUNCHED="1", HOME=str(tmp_path))
-    assert by == ({"program"} if known else {"launcher"})
-    assert set().union(*ranks) == (ALL if known else {int(FIRST)})
-
-
-def test_a_binding_asked_for_without_a_launcher_is_kept(launch):
+def test_a_binding_without_a_launcher_is_kept(launch):
     assert launch("taskset", "-c", FIRST) == ([{int(FIRST)}], {"launcher"}, 1)
 
 
 @OPEN_MPI
 def test_cpus_of_other_jobs_are_left_to_them(launch):
-    """Slurm may separate jobs by allocation only, and not by cgroups."""
-    (cpus,), by, _ = launch("mpirun", "-n", "1", SLURM_CPUS_ON_NODE="1")
-    assert len(cpus) == 1 and by == {"launcher"}
+    """Slurm may separate jobs by allocation only, and not by cgroups; Flux by bindings alone."""
+    for others in {"SLURM_CPUS_ON_NODE": "1"}, {"FLUX_TASK_RANK": "0"}:
+        (cpus,), by, _ = launch("mpirun", "-n", "1", "taskset", "-c", FIRST, **others)
+        assert cpus == {int(FIRST)} and by == {"launcher"}
+
+
+@pytest.mark.skipif(not cluster.makes_cgroups(), reason="no cgroups of CPUs that a test may make")
+@pytest.mark.parametrize("hidden", [False, True])
+def test_cpus_outside_the_cgroup_are_not_taken(launch, hidden):
+    """Whether or not the cgroup's files are to be seen, as in a container."""
+    group = Path("/sys/fs/cgroup/cpuset") / f"dgemm_ooc-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "cpuset.mems").write_text((group.parent / "cpuset.mems").read_text())
+        (group / "cpuset.cpus").write_text(FIRST)
+        enter = f"echo $$ >{group}/cgroup.procs; " + "mount -t tmpfs none /sys/fs/cgroup; " * hidden + 'exec "$@"'
+        ranks, by, threads = launch("unshare", "--mount", "sh", "-c", enter, "sh", "mpirun", "-n", "2",
+                                    OMPI_MCA_rmaps_base_oversubscribe="1",
+                                    PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
+        assert ranks == [{int(FIRST)}] * 2 and by == {"nobody"} and threads == 1
+    finally:
+        group.rmdir()
 
 
 def seconds(pattern, text):

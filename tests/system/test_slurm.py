@@ -47,6 +47,17 @@ def test_ways_to_start(slurm, reference, source, ranks, words):
     assert read(output_of(source)).tobytes() == reference[1]
 
 
+@pytest.mark.skipif(len(ALL) < 2, reason="a task cannot have fewer than all CPUs")
+def test_a_binding_is_widened_within_the_allocation(slurm, source):
+    """Even if no control group keeps the task there."""
+    def say(*words):
+        return slurm.run("srun", "-n1", *words, SRUN, BUILD / "dgemm_ooc", source, "--force", "-v").stdout
+
+    few, narrow = say("-c1", "--exact"), say(f"-c{len(ALL)}", f"--cpu-bind=map_cpu:{ALL[0]}")
+    assert re.search(r"^Ranks .* CPUs \d+, bound by the launcher$", few, re.M) and "Binding" not in few
+    assert "\nBinding     rank 0 was bound to less than its share of the CPUs: widened" in narrow
+
+
 @pytest.mark.skipif(not cluster.makes_cgroups(), reason="no cgroups of CPUs that Slurm may make")
 @pytest.mark.skipif(len(ALL) < 2, reason="a task cannot have fewer than all CPUs")
 def test_tasks_in_cgroups(tmp_path):

@@ -63,16 +63,17 @@ static void near_last(const cpu_set_t *set)
 
 /* Places this process as the first of `count` ranks with the same claim. */
 static struct place place_among(int count, const char *gpu, const char *cpus, bool wanted,
-                                bool by_default)
+                                int job_cpus)
 {
     struct placing placing;
     struct claim claims[4];
     struct place place = {0};
     snprintf(place.gpu, sizeof place.gpu, "%s", gpu);
     if (placing_open(&placing)) {
-        placing_claim(&placing, gpu, cpus, wanted, by_default, &claims[0]);
+        placing_claim(&placing, gpu, cpus, wanted, job_cpus, &claims[0]);
         for (int i = 1; i < count; i++)
             claims[i] = claims[0];
+        place.widened = placing_widen(claims, count, 0);
         placing_take(&placing, claims, count, 0, &place);
     }
     placing_close(&placing);
@@ -85,7 +86,7 @@ static int binds(const cpu_set_t *before)
 {
     cpu_set_t after;
     near_last(before);
-    struct place place = place_among(1, some_gpu, local_cpus(), true, false);
+    struct place place = place_among(1, some_gpu, local_cpus(), true, 0);
     sched_getaffinity(0, sizeof after, &after);
     return CPU_COUNT(&after) != 1 || place.bound != PLACE_NEAR || place.threads != 1 ||
            place.nearby != 1 || atoi(place.cpus) != first_cpu(&after);
@@ -95,7 +96,7 @@ static int stays_when_not_wanted(const cpu_set_t *before)
 {
     cpu_set_t after;
     near_last(before);
-    struct place place = place_among(1, some_gpu, local_cpus(), false, true);
+    struct place place = place_among(1, some_gpu, local_cpus(), false, INT_MAX);
     sched_getaffinity(0, sizeof after, &after);
     return !CPU_EQUAL(before, &after) || place.bound != PLACE_FREE ||
            place.threads != CPU_COUNT(before);
@@ -109,42 +110,33 @@ static void bind_to_first(const cpu_set_t *before)
     sched_setaffinity(0, sizeof one, &one);
 }
 
-static int stays_where_it_was_asked_to_be(const cpu_set_t *before)
+/* Nobody else's CPUs are taken where the job has no others for itself. */
+static int stays_where_it_was_bound(const cpu_set_t *before)
 {
     cpu_set_t after;
     bind_to_first(before);
     near_last(before);
-    struct place place = place_among(1, some_gpu, local_cpus(), true, false);
+    struct place place = place_among(1, some_gpu, local_cpus(), true, CPU_COUNT(before) - 1);
     sched_getaffinity(0, sizeof after, &after);
     return CPU_COUNT(&after) != 1 || first_cpu(&after) != first_cpu(before) ||
-           place.bound != PLACE_LAUNCHER || place.nearby != 0 || place.threads != 1;
+           place.bound != PLACE_LAUNCHER || place.nearby != 0 || place.threads != 1 ||
+           place.widened;
 }
 
-static int leaves_what_a_default_gave_it(const cpu_set_t *before)
+static int is_widened(const cpu_set_t *before)
 {
     cpu_set_t after;
     bind_to_first(before);
-    struct place place = place_among(1, "", NULL, true, true);
+    struct place place = place_among(1, "", NULL, true, CPU_COUNT(before));
     sched_getaffinity(0, sizeof after, &after);
     return !CPU_EQUAL(before, &after) || place.bound != PLACE_FREE ||
-           place.threads != CPU_COUNT(before);
-}
-
-/* Without a cgroup, CPUs allocated to other jobs on the node are accessible. */
-static int keeps_within_what_slurm_allocated(const cpu_set_t *before)
-{
-    cpu_set_t after;
-    bind_to_first(before);
-    setenv("SLURM_CPUS_ON_NODE", "1", 1);
-    struct place place = place_among(1, "", NULL, true, true);
-    sched_getaffinity(0, sizeof after, &after);
-    return CPU_COUNT(&after) != 1 || place.bound != PLACE_LAUNCHER;
+           place.threads != CPU_COUNT(before) || !place.widened;
 }
 
 static int divides(const cpu_set_t *before)
 {
     cpu_set_t after;
-    struct place place = place_among(2, "", NULL, true, false);
+    struct place place = place_among(2, "", NULL, true, 0);
     sched_getaffinity(0, sizeof after, &after);
     return CPU_COUNT(&after) >= CPU_COUNT(before) || place.bound != PLACE_SHARE ||
            place.threads != CPU_COUNT(&after);
@@ -157,10 +149,10 @@ static int stays_without_a_place(const cpu_set_t *before)
     int wrong = 0;
     for (int i = 0; i < 3; i++) {
         write_mask(masks[i]);
-        wrong += place_among(1, some_gpu, local_cpus(), true, false).bound != PLACE_FREE;
+        wrong += place_among(1, some_gpu, local_cpus(), true, 0).bound != PLACE_FREE;
     }
-    wrong += place_among(1, "ffff:ff:ff.f", NULL, true, false).bound != PLACE_FREE;
-    wrong += place_among(1, "", local_cpus(), true, false).bound != PLACE_FREE;
+    wrong += place_among(1, "ffff:ff:ff.f", NULL, true, 0).bound != PLACE_FREE;
+    wrong += place_among(1, "", local_cpus(), true, 0).bound != PLACE_FREE;
     sched_getaffinity(0, sizeof after, &after);
     return wrong + !CPU_EQUAL(before, &after);
 }
@@ -170,9 +162,8 @@ static void test_binding(void **state)
     (void)state;
     assert_int_equal(in_child(binds), 0);
     assert_int_equal(in_child(stays_when_not_wanted), 0);
-    assert_int_equal(in_child(stays_where_it_was_asked_to_be), 0);
-    assert_int_equal(in_child(leaves_what_a_default_gave_it), 0);
-    assert_int_equal(in_child(keeps_within_what_slurm_allocated), 0);
+    assert_int_equal(in_child(stays_where_it_was_bound), 0);
+    assert_int_equal(in_child(is_widened), 0);
     assert_int_equal(in_child(divides), 0);
     assert_int_equal(in_child(stays_without_a_place), 0);
 }
@@ -236,6 +227,41 @@ static void test_shared_cpus_count_by_parts(void **state)
     hwloc_topology_destroy(topology);
 }
 
+/* Which of four bound ranks, each with these CPUs and those near its GPU, have less than their
+ * share, as bits.  Either all move or none does. */
+static int widened(const unsigned long now[4], const unsigned long near[4], bool may_move)
+{
+    struct claim claims[4];
+    int less = 0;
+    for (int rank = 0; rank < 4; rank++) {
+        for (int i = 0; i < 4; i++)
+            claims[i] = (struct claim){.now = {now[i]}, .near = {near[i]}, .may_move = may_move};
+        less |= placing_widen(claims, 4, rank) << rank;
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(claims[i].moves, claims[0].moves);
+    }
+    assert_int_equal(claims[0].moves, less != 0);
+    return less;
+}
+
+static void test_ranks_with_less_than_their_share_are_widened(void **state)
+{
+    (void)state;
+    const unsigned long quarters[] = {0xffff, 0xffff0000, 0xffff00000000, 0xffff000000000000},
+                        halves[] = {low, low, high, high}, any[] = {all, all, all, all},
+                        crowded[] = {low, low, low, high}, far[] = {high, high, high, high},
+                        two[] = {1, 1, 2, 2}, both[] = {3, 3, 3, 3};
+    unsigned long narrow[] = {quarters[0], quarters[1], 1UL << 32, quarters[3]};
+    assert_int_equal(widened(quarters, any, true), 0);
+    assert_int_equal(widened(quarters, halves, true), 0);
+    assert_int_equal(widened(halves, any, true), 0); /* two have 32 together */
+    assert_int_equal(widened(crowded, any, true), 7);
+    assert_int_equal(widened(narrow, any, true), 4);
+    assert_int_equal(widened(narrow, any, false), 0);
+    assert_int_equal(widened(halves, far, true), 3);
+    assert_int_equal(widened(two, both, true), 0);
+}
+
 /* Claims for four GPUs, the first of which are on the far socket. */
 static void claim_gpus(struct claim claims[4], unsigned long now, bool moves)
 {
@@ -254,7 +280,7 @@ static void test_ranks_take_the_gpus_near_their_cpus(void **state)
     for (int i = 0; i < 8; i++)
         assert_int_equal(placing_choose(claims, 8, i, 4), near[i]);
     for (int i = 0; i < 8; i++)
-        claim_gpus(&claims[4 * i], low, true);
+        claim_gpus(&claims[4 * i], all, true);
     for (int i = 0; i < 8; i++)
         assert_int_equal(placing_choose(claims, 8, i, 4), any[i]);
 }
@@ -265,6 +291,7 @@ int main(void)
         cmocka_unit_test(test_binding),
         cmocka_unit_test(test_shares_are_disjoint_and_all_there_is),
         cmocka_unit_test(test_shared_cpus_count_by_parts),
+        cmocka_unit_test(test_ranks_with_less_than_their_share_are_widened),
         cmocka_unit_test(test_ranks_take_the_gpus_near_their_cpus),
     };
     return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
