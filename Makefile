@@ -67,7 +67,7 @@ INCLUDES_src/tools  := $(INCLUDES_src/driver) src/tools
 # For the file being compiled; main.c and the tests may include all headers.
 INCLUDES = $(addprefix -I,$(or $(INCLUDES_$(patsubst %/,%,$(dir $<))),$(INCLUDES_src/tools)))
 
-TOOLS   := $(wildcard src/tools/h5mat*.c src/tools/gemm_bench*.c)
+TOOLS   := $(wildcard src/tools/h5mat*.c)
 SOURCES := $(filter-out $(TOOLS) kernels/cpu_kernel.c,$(wildcard src/*/*.c io/*.c kernels/*.c))
 ifeq ($(CUDA),1)
   SOURCES := $(filter-out kernels/device_none.c,$(SOURCES)) $(wildcard kernels/*.cu)
@@ -93,10 +93,11 @@ ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl 
 PAGE     := $(BUILD)/src/report/page_template.c
 OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(PAGE).o $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
 LIBRARY  := $(BUILD)/libdgemm_ooc.a
-PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/gemm_bench $(BUILD)/h5mat
+PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
-BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),bench_check bench_planes rival_xt libcublas_int8.so))
+GEMMBENCH := $(BUILD)/tests/bench/gemm_bench
+BENCHES  := $(GEMMBENCH) $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),bench_check bench_planes rival_xt libcublas_int8.so))
 
 # The program with fault injection for tests, by wrapped system calls (ld --wrap): tests/faults/faults.h.
 FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
@@ -134,7 +135,7 @@ EMUFLAGS  := -std=c++17 -O3 -g -march=native -ftls-model=local-exec -fopenmp -ff
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
 .PHONY: all help demo needs smoke check check-clang test test-cluster test-fresh test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary settings \
-        $(addsuffix -programs,check test mpich clang cluster)
+        $(addsuffix -programs,bench check test mpich clang cluster)
 all: $(PROGRAMS)
 
 help:
@@ -149,6 +150,7 @@ help:
 	@echo "make coverage   which lines the tests run"
 	@echo "make fuzz       fuzz the parsers, with clang;  FUZZ=--help: options"
 	@echo "make bench      measure file to file, beside rivals;  BENCH=--help: options"
+	@echo "make bench-programs  gemm_bench, which measures and checks the kernels, and other benches"
 	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  clean"
 	@echo "make dist       a tarball of HEAD;  make deb: a Debian package of it"
 	@echo "make sanitize-gpu  memory errors, races and barriers of the kernels, on a GPU"
@@ -256,9 +258,9 @@ $(LIBRARY): $(OBJECTS)
 	$(Q)ar rcs $@ $^
 
 $(BUILD)/dgemm_ooc: $(BUILD)/src/main.c.o
-$(BUILD)/gemm_bench: $(patsubst %,$(BUILD)/%.o,$(wildcard src/tools/gemm_bench*.c))
 $(BUILD)/h5mat: $(patsubst %,$(BUILD)/%.o,$(wildcard src/tools/h5mat*.c))
-$(PROGRAMS): $(LIBRARY)
+$(GEMMBENCH): $(patsubst %,$(BUILD)/%.o,$(wildcard tests/bench/gemm_bench*.c))
+$(PROGRAMS) $(GEMMBENCH): $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $(filter %.o,$^) $(LIBRARY) $(LIBS) -o $@
 
@@ -334,7 +336,7 @@ $(EMUPROGRAM): $(BUILD)/src/main.c.o $(filter %/disturb.c.o %/pretend.c.o,$(FAUL
 RAGGED    := 131x67x37,260x136x68
 SANITIZER = $(CUDA_HOME)/bin/compute-sanitizer --error-exitcode 1 --tool
 CHECKED   := $(addprefix $(BUILD)/tests/kernels/test_gpu_,freivalds integers ozaki peaks)
-sanitize-gpu: $(BUILD)/gemm_bench $(CHECKED)
+sanitize-gpu: $(GEMMBENCH) $(CHECKED)
 	@set -e; for tool in memcheck racecheck; do \
 	  $(SANITIZER) $$tool $< --algo 0,1,2,3,4,5,6 --sweep --size $(RAGGED) --repeat 1; \
 	  for test in $(CHECKED); do $(SANITIZER) $$tool $$test; done; \
@@ -406,16 +408,17 @@ soak: all $(FAULTY)
 
 # Line coverage of the tests, in a separate build.
 coverage:
-	@$(MAKE) --no-print-directory CUDA=0 BUILD=$(BUILD)-coverage CFLAGS="-O1 -g --coverage" check $(BUILD)-coverage/tests/faults/dgemm_ooc
+	@$(MAKE) --no-print-directory CUDA=0 BUILD=$(BUILD)-coverage CFLAGS="-O1 -g --coverage" check $(addprefix $(BUILD)-coverage/tests/,faults/dgemm_ooc bench/gemm_bench)
 	@DGEMM_OOC_BUILD=$(BUILD)-coverage $(TESTPYTHON) -m pytest -q tests/system \
 	  --ignore tests/system/test_build.py --ignore tests/system/test_bench.py
 	@$(PYTHON) tests/coverage.py $(BUILD)-coverage
 
-test-gpu: all $(GPUTESTS) $(FAULTY) $(BUILD)/tests/bench/libcublas_int8.so
+test-gpu: all $(GPUTESTS) $(FAULTY) $(GEMMBENCH) $(BUILD)/tests/bench/libcublas_int8.so
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(TESTPYTHON) -m pytest -q -m gpu tests
 
 # The CPU kernel compared with OpenBLAS, a few sizes; then whole runs, file to file.  BENCH="--only disk ..."
-bench: all $(FAULTY) $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \
+bench-programs: $(BENCHES)
+bench: all $(FAULTY) bench-programs $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \
        $(BUILD)/tests/bench/bench_chunks
 	@env -u OPENBLAS_CORETYPE $(BUILD)/tests/bench/bench_gemm_cpu 3 1024
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(BENCH)

@@ -2,7 +2,7 @@ help([[
 C = alpha op(A) op(B) + beta C for matrices larger than memory, from HDF5 file to HDF5 file.
 
   dgemm_ooc input.h5             on its own, or by mpirun or srun on any number of ranks
-  man dgemm_ooc                  tells more; also gemm_bench and h5mat
+  man dgemm_ooc                  tells more; also h5mat
   @JOBSDIR@   job scripts
 ]])
 whatis("Name: dgemm_ooc")

@@ -229,7 +229,7 @@ class Case:
         """The rate of the GEMM alone, on a tile and slab of the plan, with its padded leading dimensions."""
         (rows, cols), slab = report["plan"]["tile"], min(report["plan"]["slab"], self.k)
         pad = next(pad for pad in (0, 16, 32) if (cols + pad) % 512 and (slab + pad) % 512)
-        call(command("gemm_bench", "--algo", report["algorithm"], "--type", "d", "--trans", "NN",
+        call(command("tests/bench/gemm_bench", "--algo", report["algorithm"], "--type", "d", "--trans", "NN",
                      "--size", f"{cols}x{rows}x{slab}", "--repeat", 3, "--ld-pad", pad,
                      "--json", self.answer))
         row = json.loads(self.answer.read_text())["rows"][0]

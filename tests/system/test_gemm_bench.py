@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from launch import BUILD, GPU, ROOT, run
 
+PROGRAM = "tests/bench/gemm_bench"
 REAL = pytest.mark.skipif(not GPU, reason="rivals need a real GPU: make test-gpu")
 
 
 def test_measures_and_writes(tmp_path):
     file = tmp_path / "bench.json"
-    done = run("gemm_bench", "--algo", "cpu", "--size", "33x20x17,64", "--trans", "NT,TT", "--repeat", 3,
+    done = run(PROGRAM, "--algo", "cpu", "--size", "33x20x17,64", "--trans", "NT,TT", "--repeat", 3,
                "--ld-pad", 1, "--transfers", "--check", "--sweep", "--json", file)
     assert done.returncode == 0, done.stderr
     result = json.loads(file.read_text())
@@ -38,7 +39,7 @@ def test_measures_and_writes(tmp_path):
 def test_products_in_residues(tmp_path):
     """Results are listed by number of moduli, and errors decrease with that number."""
     file = tmp_path / "bench.json"
-    done = run("gemm_bench", "--algo", "cpu,ozaki,ozaki:8,ozaki:16", "--size", "60x50x700", "--trans", "NT",
+    done = run(PROGRAM, "--algo", "cpu,ozaki,ozaki:8,ozaki:16", "--size", "60x50x700", "--trans", "NT",
                "--repeat", 2, "--check", "--type", "d", "--json", file)
     assert done.returncode == 0, done.stderr
     rows = json.loads(file.read_text())["rows"]
@@ -51,7 +52,7 @@ def test_elements_of_different_magnitudes(tmp_path):
     """Errors are given in units of u |A||B|: those of sums stay small, those in residues grow with phi."""
     file, errors = tmp_path / "bench.json", {}
     for phi in (0, 2):
-        done = run("gemm_bench", "--algo", "cpu,ozaki", "--size", "60x50x700", "--trans", "TN", "--repeat", 1,
+        done = run(PROGRAM, "--algo", "cpu,ozaki", "--size", "60x50x700", "--trans", "TN", "--repeat", 1,
                    "--check", "--type", "d", "--phi", phi, "--json", file)
         assert done.returncode == 0, done.stdout + done.stderr
         result = json.loads(file.read_text())
@@ -69,7 +70,7 @@ def test_another_library(tmp_path):
     """It is measured in turn with cuBLAS.  With cuBLAS's products of bytes, products in residues have the same errors
     as with ours."""
     file, library = tmp_path / "bench.json", BUILD / "tests/bench/libcublas_int8.so"
-    done = run("gemm_bench", "--algo", f"cublas,ozaki,{library}", "--size", "300x200x9000,4096", "--repeat", 3,
+    done = run(PROGRAM, "--algo", f"cublas,ozaki,{library}", "--size", "300x200x9000,4096", "--repeat", 3,
                "--json", file)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(file.read_text())["rows"]
@@ -86,7 +87,7 @@ def test_another_library(tmp_path):
                                             ("", " has no cublasCreate_v2: give a library that exports")])
 def test_no_such_library(library, words):
     libc = re.search(r"/\S*/libc[.-]\S*", Path("/proc/self/maps").read_text())[0]
-    done = run("gemm_bench", "--algo", library or libc, "--size", "8")
+    done = run(PROGRAM, "--algo", library or libc, "--size", "8")
     assert done.returncode == 4 and words in done.stderr and not done.stdout
 
 
@@ -94,7 +95,7 @@ def test_no_such_library(library, words):
 @REAL
 def test_a_wrong_product():
     """Too few moduli for such elements: a rival's products are judged as running sums."""
-    done = run("gemm_bench", "--algo", f"cublas,{BUILD}/tests/bench/libcublas_int8.so", "--size", "300x200x9000",
+    done = run(PROGRAM, "--algo", f"cublas,{BUILD}/tests/bench/libcublas_int8.so", "--size", "300x200x9000",
                "--type", "d", "--phi", 4, "--repeat", 1, MODULI="8")
     assert done.returncode == 5 and done.stdout.count("  ok") == done.stdout.count("  WRONG: max ") == 4
 
@@ -102,7 +103,7 @@ def test_a_wrong_product():
 def test_complex_products(tmp_path):
     """Rows count complex numbers, and 8 operations for each multiply-add; transposed operands are right, too."""
     file = tmp_path / "bench.json"
-    done = run("gemm_bench", "--algo", "cpu,ozaki,ozaki:6", "--size", "33x20x170", "--repeat", 2, "--ld-pad", 1,
+    done = run(PROGRAM, "--algo", "cpu,ozaki,ozaki:6", "--size", "33x20x170", "--repeat", 2, "--ld-pad", 1,
                "--check", "--type", "z,c", "--json", file)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(file.read_text())["rows"]
@@ -119,21 +120,21 @@ def test_complex_products(tmp_path):
                                        ["--size", "3x4"], ["--trans", "NX"], ["--type", "q"], ["--type", "sd"],
                                        ["--phi", "-1"], ["--phi", "9"], ["--phi", "x"], ["--repeat", "0"], ["more"]])
 def test_usage(arguments):
-    assert run("gemm_bench", *arguments).returncode == 2
+    assert run(PROGRAM, *arguments).returncode == 2
 
 
 @pytest.mark.parametrize("option, words", [("-h", "--ld-pad=P"), ("--usage", "[--ld-pad=P]"),
                                            ("--version", "HDF5 ")])
 def test_help_and_version(option, words):
-    done = run("gemm_bench", option)
+    done = run(PROGRAM, option)
     assert done.returncode == 0 and words in done.stdout and not done.stderr
 
 
 def test_without_gpu():
-    done = run("gemm_bench", "--algo", "0", "--size", "8")
+    done = run(PROGRAM, "--algo", "0", "--size", "8")
     if done.returncode == 0:
         pytest.skip("there is a GPU here")
     # A build without CUDA does not know the algorithm; a build with CUDA lacks the GPU.
     assert done.returncode in (2, 4) and ("no GPU" in done.stderr or "this build has" in done.stderr)
-    done = run("gemm_bench", "--algo", "./librival.so", "--size", "8")
+    done = run(PROGRAM, "--algo", "./librival.so", "--size", "8")
     assert done.returncode == 4 and "no GPU here that ./librival.so could run on: " in done.stderr

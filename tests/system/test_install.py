@@ -15,7 +15,7 @@ from launch import AS_BUILT, BUILD, ROOT, environment, make
 from matrices import multiplies
 
 VERSION = re.search(r"^VERSION +:= (\S+)", (ROOT / "Makefile").read_text(), re.M)[1]
-PROGRAMS = "dgemm_ooc", "gemm_bench", "h5mat"
+PROGRAMS = "dgemm_ooc", "h5mat"
 COMPLETION = Path("/usr/share/bash-completion/bash_completion")
 LMOD = Path("/usr/share/lmod/lmod/init/bash")
 
@@ -75,8 +75,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("h5mat ", "gen info diff"), ("h5mat gen --p", "--pattern="),
     ("h5mat gen --type ", "d s z c int8 uint8 int16 uint16 int32 uint32"),
     ("h5mat gen --pattern ", "random integer ones identity genotype"),
-    ("h5mat info ", "a.h5"), ("gemm_bench --json=c", "c.log"),
-    ("gemm_bench --ver", "--version"), ("gemm_bench --algo cp", "cpu")])
+    ("h5mat info ", "a.h5")])
 def test_completion(prefix, tmp_path, line, offered):
     for name in ("a.h5", "b.json", "c.log"):
         (tmp_path / name).touch()

@@ -15,7 +15,7 @@ from matrices import operands, output_of
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = [README, *((ROOT / folder / "README.md").read_text()
                        for folder in ("src", "io", "kernels", "jobs", "tests", "tests/bench"))]
-PROGRAMS = "dgemm_ooc", "h5mat", "gemm_bench"
+PROGRAMS = "dgemm_ooc", "h5mat"
 
 
 def command(path, text):
@@ -126,7 +126,7 @@ def test_the_other_products_of_the_table(tmp_path, product, want):
 
 EXAMPLES = [line for document in DOCUMENTS for block in blocks(document) for line in block.splitlines()
             if "import h5py" not in block and "$PWD" not in block
-            and re.match(r"(\./)?(dgemm_ooc|h5mat|gemm_bench|mpirun|srun) ", line)]
+            and re.match(r"(\./)?(dgemm_ooc|h5mat|mpirun|srun) ", line)]
 
 
 @pytest.fixture(scope="module")
