@@ -73,13 +73,12 @@ static void advise_cpus(const struct advice *a, FILE *out)
     double seconds = seconds_on(a, &more);
     if (!is_worthwhile(a, seconds))
         return;
-    char option[64];
-    launcher_cpus(useful, least->allowed >= useful, option, sizeof option);
     fprintf(out,
             "Note        a rank may use %d of %d CPUs: this takes about %s, limited by\n"
-            "            %s; with %s about %s\n",
+            "            %s; with %d for each about %s\n"
+            "            (jobs/README.md, CPUs, says how)\n",
             least->threads, least->online, quantity_time(a->predicted->wall_s),
-            stage_words(resource_stage(a->predicted->limit), a->machine->gpu), option,
+            stage_words(resource_stage(a->predicted->limit), a->machine->gpu), useful,
             quantity_time(seconds));
 }
 

@@ -128,7 +128,7 @@ static void __attribute__((noreturn)) end_all(int code)
 int process_join(struct comm *comm, struct error *err)
 {
     /* Asked before MPI_Init_thread, after which the environment says what MPI thinks. */
-    const int launched = launcher_size(), task = launcher_rank(), cpus = launcher_job_cpus();
+    const int launched = launcher_size(), task = launcher_rank(), cpus = launcher_cpus();
     stop_listen();
     guard();
     if (launcher_ends_mpi()) {

@@ -16,7 +16,7 @@ struct comm {
     int nodes, node;            /* groups of ranks that share memory; this rank's group */
     int node_rank, node_size;   /* within it; the last node may have fewer ranks */
     int layer, first, peers;    /* this rank's layer (layers.h), its first rank, and its size */
-    int cpus;                   /* of this computer, for the job itself (launcher_job_cpus) */
+    int cpus;                   /* of this computer, for the job itself (launcher_cpus) */
     bool raised;                /* this rank has told the others that it failed */
     struct comm_links *links;   /* its communicators (comm_impl.h); null: not open */
 };

@@ -107,7 +107,7 @@ bool launcher_is_srun(void)
     return getenv("SLURM_STEP_ID") || getenv("SLURM_STEP_NUM_TASKS");
 }
 
-int launcher_job_cpus(void)
+int launcher_cpus(void)
 {
     static const char *const allocated[] = {"SLURM_CPUS_ON_NODE", NULL};
     static const char *const dividing[] = {"FLUX_TASK_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID",
@@ -115,23 +115,4 @@ int launcher_job_cpus(void)
     if (launcher_is_absent() || number_of(dividing, -1) >= 0)
         return 0;
     return number_of(allocated, INT_MAX);
-}
-
-void launcher_cpus(int cpus, bool allowed, char *text, size_t size)
-{
-    bool mpirun = getenv("OMPI_MCA_orte_bound_at_launch") || getenv("PRTE_LAUNCHED");
-    if (allowed && mpirun)
-        snprintf(text, size, "--bind-to none");
-    else if (!mpirun && launcher_is_srun())
-        snprintf(text, size, "--cpus-per-task=%d", cpus);
-    else if (getenv("PALS_RANKID"))
-        snprintf(text, size, "--depth %d --cpu-bind depth", cpus);
-    else if (getenv("ALPS_APP_PE"))
-        snprintf(text, size, "-d %d", cpus);
-    else if (getenv("JSM_NAMESPACE_RANK"))
-        snprintf(text, size, "-c %d -b packed:%d", cpus, cpus);
-    else if (getenv("FLUX_TASK_RANK"))
-        snprintf(text, size, "-c %d", cpus);
-    else
-        snprintf(text, size, "%d CPUs for each", cpus);
 }

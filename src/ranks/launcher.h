@@ -33,11 +33,7 @@ bool launcher_ends_mpi(void);
  * initialised: under Slurm those that it has allocated, under mpirun all that the system allows
  * (INT_MAX).  None (0) where a binding may be all that keeps others' CPUs apart: it is the user's,
  * without a launcher, or that of a launcher which divides nodes among jobs or steps by it. */
-int launcher_job_cpus(void);
-
-/* The option by which this process's launcher gives a rank so many CPUs: "--cpus-per-task=16".
- * `allowed`: the system would let the process have them now. */
-void launcher_cpus(int cpus, bool allowed, char *text, size_t size);
+int launcher_cpus(void);
 
 /* How Slurm starts ranks of the MPI with this MPI_Get_library_version: "srun --mpi=pmix". */
 const char *launcher_srun(const char *library);

@@ -16,7 +16,6 @@ struct place {
     int threads;     /* how many of these run its threads; a CPU shared by ranks counts in part */
     int nearby;      /* how many of `threads` are near its GPU, if that is near some CPUs */
     int online;      /* CPUs of the computer */
-    int allowed;     /* of these, the ones that the system would let this process have */
     int lanes, lanes_most; /* of the GPU's link: in use, and available; 0: not known */
     /* Not bound; bound by launcher or user; bound here, near the GPU or to a share of all CPUs. */
     enum { PLACE_FREE, PLACE_LAUNCHER, PLACE_NEAR, PLACE_SHARE } bound;
@@ -34,7 +33,7 @@ int place_choose_gpu(const struct comm *comm, int gpus, bool binds);
  * cores, disjoint from the shares of the other ranks, and describe its place.  The share is one of
  * the CPUs near the GPU at the address `gpu`, or of all CPUs where that is empty or near none in
  * particular.  Ranks that were bound already stay where they are, unless one of them has less than
- * its share of what the job has for itself (launcher_job_cpus).  Nothing is bound unless that is
+ * its share of what the job has for itself (launcher_cpus).  Nothing is bound unless that is
  * `wanted`, nor where a rank is alone on its computer without a GPU.  Memory follows the threads:
  * the first thread that touches a page decides where it lies. */
 void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct place *place);

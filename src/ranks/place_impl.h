@@ -27,7 +27,7 @@ void placing_close(struct placing *placing);
 
 /* `gpu`: the address of its GPU, or empty.  `local_cpus`: the whole path of the file that names the
  * CPUs near it as sysfs does; null: the device's own.  `cpus`: how many of this computer the job
- * has for itself (launcher_job_cpus); where the system allows more, some are another job's, and a
+ * has for itself (launcher_cpus); where the system allows more, some are another job's, and a
  * binding stays. */
 void placing_claim(const struct placing *placing, const char *gpu, const char *local_cpus,
                    bool wanted, int cpus, struct claim *claim);

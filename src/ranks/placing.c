@@ -206,7 +206,6 @@ void placing_take(const struct placing *placing, const struct claim *claims, int
     if (hwloc_bitmap_isequal(mine, placing->allowed))
         place->bound = PLACE_FREE;
     place->threads = placing_threads(placing->topology, claims, count, rank);
-    place->allowed = hwloc_bitmap_weight(placing->allowed);
     hwloc_bitmap_list_snprintf(place->cpus, sizeof place->cpus, mine);
     hwloc_bitmap_and(near, near, mine);
     place->nearby = hwloc_bitmap_weight(near);

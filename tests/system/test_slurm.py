@@ -69,7 +69,7 @@ def test_tasks_in_cgroups(tmp_path):
         few = slurm.run("srun", "-n1", "-c1", "taskset", "-c", ",".join(map(str, ALL)), "nproc")
         assert few.stdout.strip() == "1"  # of the cgroup, whatever else is asked for
         said = {cpus: header_of(source, "srun", "-n1", f"-c{cpus}", SRUN, **slurm.env) for cpus in (1, len(ALL))}
-    assert f"a rank may use 1 of {len(ALL)} CPUs" in said[1] and f"--cpus-per-task={len(ALL)} about" in said[1]
+    assert f"a rank may use 1 of {len(ALL)} CPUs" in said[1] and f"with {len(ALL)} for each about" in said[1]
     assert "Note" not in said[len(ALL)]
 
 
