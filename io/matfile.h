@@ -55,6 +55,7 @@ struct matrix_info {
     uint64_t element_bytes;          /* of one element in the file */
     bool swapped;                    /* elements in the other byte order */
     bool by_offset;                  /* contiguous, native, complete: readable without HDF5 */
+    bool never_written;              /* contiguous, native, without bytes in the file */
     uint64_t offset;                 /* bytes from the start of the file; only when by_offset */
     uint64_t file_bytes;             /* file size: all ranks have to see the same */
     int64_t chunk_rows, chunk_cols;  /* 0 when not chunked */

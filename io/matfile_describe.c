@@ -294,7 +294,8 @@ static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info, st
     if (bytes == 0)
         return NULL;
     haddr_t address = H5Dget_offset(dataset);
-    if (address == HADDR_UNDEF || H5Dget_storage_size(dataset) != bytes)
+    info->never_written = address == HADDR_UNDEF || H5Dget_storage_size(dataset) != bytes;
+    if (info->never_written)
         return "never written";
     if (!follow_external_link(dataset, address, info, err))
         return "behind an external link";

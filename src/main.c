@@ -30,6 +30,7 @@ int main(int argc, char **argv)
 {
     static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
     bool speaks = launcher_rank() == 0;
+    session.out = stdout;
     session.started = session.startup_ended = clock_now();
     session.record.command = join_command(argc, argv);
     const struct options *o = &session.options;

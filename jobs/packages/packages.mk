@@ -34,6 +34,7 @@ drop = @cd "$(DESTDIR)$(2)" 2>/dev/null && rm -f $(notdir $(3)) || true
 
 install: all $(PAGES) $(MODULE) $(SCRIPTS)
 	$(call installed,put)
+	@test "$$(id -u)" != 0 || chown -R --reference=$(BUILD) $(BUILD) # as they were before sudo
 
 # Shared folders are kept, and so are the project's own if they contain other files.
 uninstall:

@@ -49,6 +49,7 @@ struct record {
 };
 
 struct session {
+    FILE *out; /* the caller's, for what a run says of itself */
     struct options options;
     struct comm comm;
     struct hardware hardware;

@@ -39,10 +39,10 @@ static int describe(struct session *s, struct recall *recall)
     return s->err.code;
 }
 
-static void print_operands(const struct problem *p)
+static void print_operands(FILE *out, const struct problem *p)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
-    printf("Operands    A = %s:%s, B = %s:%s\n", a->file, a->dataset, b->file, b->dataset);
+    fprintf(out, "Operands    A = %s:%s, B = %s:%s\n", a->file, a->dataset, b->file, b->dataset);
 }
 
 static int complain_stopped(struct session *s)
@@ -88,10 +88,10 @@ int session_check_output(struct session *s)
     if (s->comm.rank == 0) {
         s->record.done = 1;
         if (!s->options.quiet) {
-            print_operands(&s->problem);
-            report_full_check(full);
+            print_operands(s->out, &s->problem);
+            report_full_check(s->out, full);
         }
-        s->record.exit_code = report_check_result(full, &s->problem);
+        s->record.exit_code = report_check_result(s->out, full, &s->problem);
     }
     return comm_agree(&s->comm, &s->err);
 }

@@ -45,16 +45,18 @@ static void suggest_residues(const struct session *s)
     if (other.err.code)
         return;
     if (100 * seconds > CLEARLY_PERCENT * s->record.predicted.wall_s)
-        printf("            --algo ozaki would not be faster\n");
+        fprintf(s->out, "            --algo ozaki would not be faster\n");
     else if (spread.moduli == 0)
-        printf("            --algo ozaki does not suit these operands: their dynamic range is too "
-               "wide\n");
+        fprintf(s->out,
+                "            --algo ozaki does not suit these operands: their dynamic range is too "
+                "wide\n");
     else
-        printf(
+        fprintf(
+            s->out,
             "            --algo ozaki:%d: %s instead of %s; error bound of a row: %.2g u |a| |B|\n",
             other.problem.moduli, quantity_time(seconds), quantity_time(s->record.predicted.wall_s),
             problem_proven(&other.problem));
-    fflush(stdout);
+    fflush(s->out);
 }
 
 /* Print what would make such a run faster; where its ranks would be is not known. */
@@ -68,7 +70,14 @@ static void advise(const struct session *s, int gpus)
                                   .predicted = &attempt->predicted,
                                   .computers = (int)ceil_div(m->ranks, m->ranks_per_node),
                                   .gpus = gpus};
-    advice_print(&advice, stdout);
+    advice_print(&advice, s->out);
+}
+
+/* Where a file has only the shape of an operand, its elements are to come. */
+static void assume_written(struct problem *p)
+{
+    for (enum operand i = 0; i < OPERAND_COUNT; i++)
+        p->matrix[i].by_offset |= p->matrix[i].never_written;
 }
 
 int session_dry_run(struct session *s)
@@ -101,6 +110,7 @@ int session_dry_run(struct session *s)
     if (s->described && output_check_dataset(o, &s->problem, &s->err) == 0 &&
         output_check_beside(names, o, &s->problem, &s->err) == 0) {
         const struct prober alone = {0, 1};
+        assume_written(&s->problem);
         double computers = (double)ceil_div(m->ranks, m->ranks_per_node);
         if (here)
             machine_see_disk(computers * machine_probe_disk(&s->problem, &alone, m), m);
@@ -110,10 +120,10 @@ int session_dry_run(struct session *s)
     if (s->err.code)
         return s->err.code;
     if (!o->quiet) {
-        plan_print(&s->problem, m, &s->attempt.plan, s->progress.left.count);
-        simulate_print(&s->record.predicted, m->gpu);
+        plan_print(s->out, &s->problem, m, &s->attempt.plan, s->progress.left.count);
+        simulate_print(s->out, &s->record.predicted, m->gpu);
     }
-    simulate_print_time(&s->record.predicted, m->gpu);
+    simulate_print_time(s->out, &s->record.predicted, m->gpu);
     if (!o->quiet) {
         suggest_residues(s);
         advise(s, here && m->gpu ? gpus : 0);

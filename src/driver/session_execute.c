@@ -83,7 +83,7 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
     if (why.code && speaks)
         session_warn_unsaved(s, saved->stops, "", why.text);
     if (*known && speaks && s->options.verbose)
-        printf("Saved       %.1f %% is done\n", 100 * work_done(&now.left, &s->problem));
+        fprintf(s->out, "Saved       %.1f %% is done\n", 100 * work_done(&now.left, &s->problem));
     return 0;
 }
 
@@ -331,7 +331,7 @@ static void report_attempt(struct session *s)
     r->wall_s += clock_now() - a->started;
     report_gather(&a->run, r);
     if (s->options.verbose)
-        report_print_ranks(&a->run);
+        report_print_ranks(s->out, &a->run);
 }
 
 /* Collective.  The attempt is complete and durable. */

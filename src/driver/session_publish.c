@@ -61,7 +61,8 @@ static bool reads_back(const struct session *s)
                 "kept its times is not detected: %s\n",
                 why.code ? why.text : "another rank has no memory for the full check");
     if (speaks && fits && s->options.verbose)
-        printf("            several runs computed parts of C, so the files are read back\n");
+        fprintf(s->out,
+                "            several runs computed parts of C, so the files are read back\n");
     return fits;
 }
 
@@ -149,10 +150,10 @@ int session_find_complete(struct session *s)
         session_warn_unwritten("trace", o->trace);
     }
     if (speaks && !o->check_only)
-        printf("RESULT: C complete: %s:%s was made from these operands already\n", o->output.file,
-               o->output.dataset);
+        fprintf(s->out, "RESULT: C complete: %s:%s was made from these operands already\n",
+                o->output.file, o->output.dataset);
     else if (speaks && !o->quiet)
-        printf("Note        %s:%s was made from these operands already; it is checked\n",
-               o->output.file, o->output.dataset);
+        fprintf(s->out, "Note        %s:%s was made from these operands already; it is checked\n",
+                o->output.file, o->output.dataset);
     return o->check_only ? session_check_output(s) : 0;
 }

@@ -49,7 +49,7 @@ void session_print_begin(const struct session *s)
 {
     const struct error none = {0};
     const struct account account = make_account(s, &none);
-    screen_begin(&account);
+    screen_begin(s->out, &account);
 }
 
 /* Rank 0: print what the run did, all of it where that is asked for; before the result. */
@@ -66,10 +66,10 @@ static void print_end(struct session *s)
     if (r->wall_s > 0)
         report_warn_of_running_sums(r, &s->problem);
     if (s->options.verbose && r->wall_s > 0)
-        report_print(r, &s->problem, &s->hardware.machine, &a->plan);
+        report_print(s->out, r, &s->problem, &s->hardware.machine, &a->plan);
     if (s->options.verbose && r->full.judged)
-        report_full_check(&r->full);
-    screen_end(&account);
+        report_full_check(s->out, &r->full);
+    screen_end(s->out, &account);
 }
 
 void session_print_stopped(struct session *s)
@@ -103,7 +103,7 @@ static void write_page(struct session *s)
     if (of_page.code && speaks)
         error_append(&s->err, &of_page);
     else if (speaks && s->options.verbose)
-        printf("Page        %s\n", path);
+        fprintf(s->out, "Page        %s\n", path);
 }
 
 int session_print_report(struct session *s)
@@ -120,8 +120,8 @@ int session_print_report(struct session *s)
     if (s->options.html[0])
         write_page(s);
     if (speaks) {
-        report_print_result(r, &s->problem);
-        if (fflush(stdout) || ferror(stdout))
+        report_print_result(s->out, r, &s->problem);
+        if (fflush(s->out) || ferror(s->out))
             error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");
     }
     return comm_agree(&s->comm, &s->err);

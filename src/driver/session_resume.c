@@ -106,8 +106,8 @@ static int compare(struct session *s, const struct reading *what)
     r->compare_s = clock_now() - begin;
     r->trusted = progress->trusted;
     if (s->comm.rank == 0 && s->options.verbose)
-        printf("            %s of C read back and compared in %s\n",
-               quantity_bytes(r->compared_bytes), quantity_time(r->compare_s));
+        fprintf(s->out, "            %s of C read back and compared in %s\n",
+                quantity_bytes(r->compared_bytes), quantity_time(r->compare_s));
     if (memcmp(&now, &progress->bands, sizeof now) != 0) {
         r->damaged_rows = progress->left.symmetric ? put_all_back(s) : put_back(s, &now);
         if (!s->err.code)

@@ -26,16 +26,18 @@ static void print_plan(const struct session *s)
     const struct machine *machine = &s->hardware.machine;
     const double stop_s = attempt_stop_seconds(&s->attempt, machine);
     if (s->options.verbose) {
-        plan_print(&s->problem, machine, &s->attempt.plan, s->progress.left.count);
-        simulate_print_time(&s->record.predicted, machine->gpu);
+        plan_print(s->out, &s->problem, machine, &s->attempt.plan, s->progress.left.count);
+        simulate_print_time(s->out, &s->record.predicted, machine->gpu);
     }
     if (stop_s > STOP_SECONDS)
-        printf("Note        a stop takes about %s: send the stop signal at least that long "
-               "before the job ends\n",
-               quantity_time(stop_s));
+        fprintf(s->out,
+                "Note        a stop takes about %s: send the stop signal at least that long "
+                "before the job ends\n",
+                quantity_time(stop_s));
     if (s->options.verbose && s->options.max_s > 0)
-        printf("Time limit  %s (--max-time): the run saves a checkpoint and stops before this\n",
-               quantity_time(s->options.max_s));
+        fprintf(s->out,
+                "Time limit  %s (--max-time): the run saves a checkpoint and stops before this\n",
+                quantity_time(s->options.max_s));
 }
 
 /* What this is, for a log. */
@@ -45,9 +47,9 @@ static void print_heading(const struct session *s)
     time_t now = time(NULL);
     struct tm local;
     strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S %z", localtime_r(&now, &local));
-    printf("dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(), s->record.command,
-           date);
-    printf("Output      %s:%s\n", s->options.output.file, s->options.output.dataset);
+    fprintf(s->out, "dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(),
+            s->record.command, date);
+    fprintf(s->out, "Output      %s:%s\n", s->options.output.file, s->options.output.dataset);
 }
 
 static void print_header(const struct session *s)
@@ -60,10 +62,10 @@ static void print_header(const struct session *s)
     if (progress->left.count > 0)
         print_plan(s);
     if (progress->saved)
-        printf("Restart     %.1f %% is done, in %s; %d piece%s left\n",
-               100 * work_done(&progress->left, &s->problem), quantity_time(progress->seconds),
-               progress->left.count, progress->left.count == 1 ? "" : "s");
-    fflush(stdout);
+        fprintf(s->out, "Restart     %.1f %% is done, in %s; %d piece%s left\n",
+                100 * work_done(&progress->left, &s->problem), quantity_time(progress->seconds),
+                progress->left.count, progress->left.count == 1 ? "" : "s");
+    fflush(s->out);
 }
 
 static int open_device(struct session *s)
@@ -82,9 +84,9 @@ static int open_device(struct session *s)
     if (h->places && !s->options.quiet) {
         const struct advice advice = session_advice(s);
         if (s->options.verbose)
-            place_print(h->places, s->comm.size);
+            place_print(s->out, h->places, s->comm.size);
         if (s->progress.left.count > 0)
-            advice_print(&advice, stdout);
+            advice_print(&advice, s->out);
     }
     return comm_agree(&s->comm, &s->err);
 }

@@ -38,10 +38,10 @@ static void warn(const struct session *s)
     const struct statistics *found = &s->statistics;
     const bool variables = standard_lines_are_variables(&s->problem);
     if (found->missing > 0 && !s->options.quiet)
-        printf("Note        %" PRId64 " element%s of A %s NaN, replaced by %s%s\n", found->missing,
-               found->missing == 1 ? "" : "s", found->missing == 1 ? "is" : "are",
-               standard->missing == MISSING_MEAN ? "the mean of the " : "0",
-               standard->missing == MISSING_MEAN ? name_of(standard) : "");
+        fprintf(s->out, "Note        %" PRId64 " element%s of A %s NaN, replaced by %s%s\n",
+                found->missing, found->missing == 1 ? "" : "s", found->missing == 1 ? "is" : "are",
+                standard->missing == MISSING_MEAN ? "the mean of the " : "0",
+                standard->missing == MISSING_MEAN ? name_of(standard) : "");
     if (standard->scales)
         warn_of(s, &found->constant, "does not vary", "do not vary",
                 variables ? ": the deviation is 0, and C is NaN there; remove such variables from "
@@ -84,10 +84,11 @@ int session_read_statistics(struct session *s)
         return s->err.code;
     phase_end();
     if (s->comm.rank == 0 && s->options.verbose)
-        printf("Statistics  means and deviations of %" PRId64
-               " %ss of A, %s in %s (predicted %s)\n",
-               found->lines, name_of(&s->problem.standard), quantity_bytes(found->bytes),
-               quantity_time(found->seconds), quantity_time(s->record.predicted.before_s));
+        fprintf(s->out,
+                "Statistics  means and deviations of %" PRId64
+                " %ss of A, %s in %s (predicted %s)\n",
+                found->lines, name_of(&s->problem.standard), quantity_bytes(found->bytes),
+                quantity_time(found->seconds), quantity_time(s->record.predicted.before_s));
     if (s->comm.rank == 0)
         warn(s);
     return 0;
@@ -105,9 +106,10 @@ int session_measure(struct session *s)
     phase_end();
     if (s->comm.rank == 0 && integers_check(&s->problem, found.largest, &s->err) == 0 &&
         s->options.verbose)
-        printf("Largest     elements of A and B: %" PRIu64 " and %" PRIu64
-               " in magnitude, so that C fits into int64; %s in %s (predicted %s)\n",
-               found.largest[OPERAND_A], found.largest[OPERAND_B], quantity_bytes(found.bytes),
-               quantity_time(found.seconds), quantity_time(s->record.predicted.before_s));
+        fprintf(s->out,
+                "Largest     elements of A and B: %" PRIu64 " and %" PRIu64
+                " in magnitude, so that C fits into int64; %s in %s (predicted %s)\n",
+                found.largest[OPERAND_A], found.largest[OPERAND_B], quantity_bytes(found.bytes),
+                quantity_time(found.seconds), quantity_time(s->record.predicted.before_s));
     return comm_agree(&s->comm, &s->err);
 }

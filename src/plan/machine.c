@@ -165,9 +165,11 @@ static int computing_threads(int threads, int cpus)
     return computing > 0 ? computing : 1;
 }
 
-static void assume_cpu_rates(int cpus, struct machine *m)
+/* Where a computer has more threads of ranks than CPUs, these take turns. */
+static void assume_cpu_rates(int cpus, int local_ranks, struct machine *m)
 {
-    const int computing = computing_threads(m->threads, cpus);
+    const double online = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    const double computing = fmin(computing_threads(m->threads, cpus), online / local_ranks);
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
         m->gemm_flops_per_s[type] = 3e9 * computing * gemm_cpu_flops_per_cycle((enum scalar)type);
     m->in_bytes_per_s = m->out_bytes_per_s = m->device_bytes_per_s = 8e9;
@@ -240,7 +242,7 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
         snprintf(m->name, sizeof m->name, "CPU, %d thread%s a rank%s", m->threads,
                  m->threads == 1 ? "" : "s",
                  m->threads == quota && quota < cpus ? ", by the control group's CPU quota" : "");
-        assume_cpu_rates(cpus, m);
+        assume_cpu_rates(cpus, local_ranks, m);
     }
     apply_limits(options, m);
 }

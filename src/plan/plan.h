@@ -1,6 +1,8 @@
 /* What the planner has chosen (planner.h). */
 #pragma once
 
+#include <stdio.h>
+
 #include "machine.h"
 #include "problem.h"
 
@@ -157,5 +159,5 @@ static inline bool plan_adds(const struct problem *problem, const struct plan *p
 
 /* Print problem and plan, in at most 80 columns.  The plan is that of the first of so many
  * pieces. */
-void plan_print(const struct problem *problem, const struct machine *machine,
+void plan_print(FILE *out, const struct problem *problem, const struct machine *machine,
                 const struct plan *plan, int pieces);

@@ -47,78 +47,80 @@ static const char *how_turned(const struct problem *p, enum operand operand)
     return p->conjugate[operand] ? " conjugate transposed" : " transposed";
 }
 
-static void print_operand(const struct problem *p, enum operand operand)
+static void print_operand(FILE *out, const struct problem *p, enum operand operand)
 {
     char name[sizeof(struct matrix_info)], notes[NOTES_MAX][NOTE_TEXT];
     const struct matrix_info *info = &p->matrix[operand];
     snprintf(name, sizeof name, "%s:%s", info->file, info->dataset);
     error_make_plain(name);
-    printf("  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s\n", "ABC"[operand],
-           info -> rows, matfile_cols(info), how_turned(p, operand), name, info -> layout,
-           how_read(p, operand));
+    fprintf(out, "  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s\n", "ABC"[operand],
+            info -> rows, matfile_cols(info), how_turned(p, operand), name, info -> layout,
+            how_read(p, operand));
     const int count = problem_notes(p, operand, notes);
     for (int i = 0; i < count; i++)
-        printf("            %s\n", notes[i]);
+        fprintf(out, "            %s\n", notes[i]);
 }
 
-static void print_standard(const struct problem *p)
+static void print_standard(FILE *out, const struct problem *p)
 {
     const struct standard *s = &p->standard;
     if (s->axis == AXIS_NONE)
         return;
-    printf("            A's %s are %s%s%s before; NaN is %s\n",
-           s->axis == AXIS_ROWS ? "rows" : "columns", s->centers ? "centred" : "",
-           s->centers && s->scales ? " and " : "", s->scales ? "scaled" : "",
-           s->missing == MISSING_ERROR  ? "refused"
-           : s->missing == MISSING_MEAN ? "taken for the mean"
-                                        : "taken for 0");
+    fprintf(out, "            A's %s are %s%s%s before; NaN is %s\n",
+            s->axis == AXIS_ROWS ? "rows" : "columns", s->centers ? "centred" : "",
+            s->centers && s->scales ? " and " : "", s->scales ? "scaled" : "",
+            s->missing == MISSING_ERROR  ? "refused"
+            : s->missing == MISSING_MEAN ? "taken for the mean"
+                                         : "taken for 0");
 }
 
-static void print_scalar(double real, double imaginary)
+static void print_scalar(FILE *out, double real, double imaginary)
 {
     if (imaginary != 0)
-        printf("(%g%+gi) ", real, imaginary);
+        fprintf(out, "(%g%+gi) ", real, imaginary);
     else
-        printf("%g ", real);
+        fprintf(out, "%g ", real);
 }
 
-static void print_problem(const struct problem *p)
+static void print_problem(FILE *out, const struct problem *p)
 {
     const int64_t width = problem_width(p);
-    printf("Problem     C = ");
-    print_scalar(p->alpha, p->alpha_i);
-    printf("op(A) op(B)");
+    fprintf(out, "Problem     C = ");
+    print_scalar(out, p->alpha, p->alpha_i);
+    fprintf(out, "op(A) op(B)");
     if (problem_reads_c(p)) {
-        printf(" + ");
-        print_scalar(p->beta, p->beta_i);
-        printf("C");
+        fprintf(out, " + ");
+        print_scalar(out, p->beta, p->beta_i);
+        fprintf(out, "C");
     }
-    printf(", %s%s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", p->complex ? "complex " : "",
-           scalar_name(p->held[OPERAND_C]), p->m, p->n / width, p->k / width);
+    fprintf(out, ", %s%s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", p->complex ? "complex " : "",
+            scalar_name(p->held[OPERAND_C]), p->m, p->n / width, p->k / width);
     if (p->exact)
-        printf("            %s\n", problem_exact_text(p));
+        fprintf(out, "            %s\n", problem_exact_text(p));
     if (p->symmetric)
-        printf("            %s: %s\n", problem_is_hermitian(p) ? "Hermitian" : "symmetric",
-               p->lower ? "lower half only, C is 0 above the diagonal"
-                        : "half of the products, those on and below the diagonal");
-    print_standard(p);
+        fprintf(out, "            %s: %s\n", problem_is_hermitian(p) ? "Hermitian" : "symmetric",
+                p->lower ? "lower half only, C is 0 above the diagonal"
+                         : "half of the products, those on and below the diagonal");
+    print_standard(out, p);
     if (p->moduli > 0)
-        printf("            in residues of %d moduli: errors of a row proven below %.3g u |a| "
-               "|B|\n",
-               p->moduli, problem_proven(p));
+        fprintf(out,
+                "            in residues of %d moduli: errors of a row proven below %.3g u |a| "
+                "|B|\n",
+                p->moduli, problem_proven(p));
     for (enum operand operand = 0; operand <= (problem_reads_c(p) ? OPERAND_C : OPERAND_B);
          operand++)
-        print_operand(p, operand);
+        print_operand(out, p, operand);
 }
 
-static void print_idle(int ranks, const char *why)
+static void print_idle(FILE *out, int ranks, const char *why)
 {
     if (ranks > 0)
-        printf("            %d rank%s without a tile: %s\n", ranks, ranks == 1 ? "" : "s", why);
+        fprintf(out, "            %d rank%s without a tile: %s\n", ranks, ranks == 1 ? "" : "s",
+                why);
 }
 
 /* What is taken of each limit, and where that is from. */
-static void print_memory(const struct machine *m, const struct plan *plan)
+static void print_memory(FILE *out, const struct machine *m, const struct plan *plan)
 {
     const char *device = machine_source(m, &m->device_memory);
     const char *host = machine_source(m, &m->host_memory);
@@ -126,77 +128,82 @@ static void print_memory(const struct machine *m, const struct plan *plan)
         m->ranks_per_node > 1 ? "half of what is available, shared" : "half of what is available";
     if (*device == 'm')
         device = m->gpu ? "95 % of what is free" : half;
-    printf("  memory    %s %s of %s (%s),\n            %s %s of %s (%s)\n",
-           m->gpu ? "GPU" : "matrices", quantity_bytes((double)plan->device_bytes),
-           quantity_bytes((double)m->device_memory), device, m->gpu ? "host" : "all of it",
-           quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory),
-           *host == 'm' ? half : host);
+    fprintf(out, "  memory    %s %s of %s (%s),\n            %s %s of %s (%s)\n",
+            m->gpu ? "GPU" : "matrices", quantity_bytes((double)plan->device_bytes),
+            quantity_bytes((double)m->device_memory), device, m->gpu ? "host" : "all of it",
+            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory),
+            *host == 'm' ? half : host);
 }
 
-static void print_machine(const struct machine *m, int pieces)
+static void print_machine(FILE *out, const struct machine *m, int pieces)
 {
-    printf("Machine     %s; %d rank%s, %d on a node\n", m->name, m->ranks, m->ranks == 1 ? "" : "s",
-           m->ranks_per_node);
+    fprintf(out, "Machine     %s; %d rank%s, %d on a node\n", m->name, m->ranks,
+            m->ranks == 1 ? "" : "s", m->ranks_per_node);
     if (pieces > 1)
-        printf("Pieces      %d are left; Plan and Links are of the first one\n", pieces);
+        fprintf(out, "Pieces      %d are left; Plan and Links are of the first one\n", pieces);
 }
 
-static void print_shape(const struct problem *p, const struct machine *m, const struct plan *plan)
+static void print_shape(FILE *out, const struct problem *p, const struct machine *m,
+                        const struct plan *plan)
 {
     const int64_t width = problem_width(p);
     const char *holds = m->gpu ? "GPU       holds" : "memory    holds";
-    printf("Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", %" PRId64 " of k in a step\n",
-           plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols / width,
-           plan->slabs ? plan->slab / width : 0);
+    fprintf(out,
+            "Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", %" PRId64 " of k in a step\n",
+            plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols / width,
+            plan->slabs ? plan->slab / width : 0);
     if (m->ranks > m->ranks_per_node)
-        printf("            each node covers at most %" PRId64 " rows x %" PRId64
-               " columns of the grid\n",
-               plan->node_lines[OPERAND_A], plan->node_lines[OPERAND_B]);
-    printf("            %" PRId64 "x%" PRId64 " round%s of a tile on each rank, %" PRId64
-           " step%s along k each\n",
-           plan->supers_down, plan->supers_across,
-           plan->supers_down * plan->supers_across == 1 ? "" : "s", plan->slabs,
-           plan->slabs == 1 ? "" : "s");
+        fprintf(out,
+                "            each node covers at most %" PRId64 " rows x %" PRId64
+                " columns of the grid\n",
+                plan->node_lines[OPERAND_A], plan->node_lines[OPERAND_B]);
+    fprintf(out,
+            "            %" PRId64 "x%" PRId64 " round%s of a tile on each rank, %" PRId64
+            " step%s along k each\n",
+            plan->supers_down, plan->supers_across,
+            plan->supers_down * plan->supers_across == 1 ? "" : "s", plan->slabs,
+            plan->slabs == 1 ? "" : "s");
     if (plan->layers > 1)
-        printf("            k split: %d layers of %d rank%s, %" PRId64
-               " of k each, added in %s%s\n",
-               plan->layers, m->ranks / plan->layers, m->ranks == plan->layers ? "" : "s",
-               plan->layer_k / width, quantity_time(plan->add_s), p->exact ? "" : ";");
+        fprintf(out,
+                "            k split: %d layers of %d rank%s, %" PRId64
+                " of k each, added in %s%s\n",
+                plan->layers, m->ranks / plan->layers, m->ranks == plan->layers ? "" : "s",
+                plan->layer_k / width, quantity_time(plan->add_s), p->exact ? "" : ";");
     if (plan->layers > 1 && !p->exact)
-        printf("            the bits are those of %d partial sums\n", plan->layers);
-    int out = m->ranks - plan->grid_rows * plan->grid_cols * plan->layers;
-    print_idle(out, "left out of the grid");
-    print_idle(plan->idle_ranks - out, "C is too small for so many");
+        fprintf(out, "            the bits are those of %d partial sums\n", plan->layers);
+    int beside = m->ranks - plan->grid_rows * plan->grid_cols * plan->layers;
+    print_idle(out, beside, "left out of the grid");
+    print_idle(out, plan->idle_ranks - beside, "C is too small for so many");
     if (!m->gpu && plan->compute_threads < m->threads)
-        printf("            using %d of %d threads (limited by host memory)\n",
-               plan->compute_threads, m->threads);
-    printf("            buffers: %d to read into, %d to write from, of %s\n", plan->slots_in,
-           plan->slots_out, quantity_bytes((double)plan->slot_bytes));
+        fprintf(out, "            using %d of %d threads (limited by host memory)\n",
+                plan->compute_threads, m->threads);
+    fprintf(out, "            buffers: %d to read into, %d to write from, of %s\n", plan->slots_in,
+            plan->slots_out, quantity_bytes((double)plan->slot_bytes));
     if (plan->tiles > 1)
-        printf("  %s two tiles of C: one is written while the next is multiplied\n", holds);
+        fprintf(out, "  %s two tiles of C: one is written while the next is multiplied\n", holds);
     if (plan->slabs > 1 && plan_holds(plan, OPERAND_A))
-        printf("  %s rows of A for all tiles of a row%s\n", holds,
-               plan_holds_rows(plan) ? ", and those of the next row" : "");
+        fprintf(out, "  %s rows of A for all tiles of a row%s\n", holds,
+                plan_holds_rows(plan) ? ", and those of the next row" : "");
     if (plan->slabs > 1 && plan_holds(plan, OPERAND_B))
-        printf("  %s columns of B for all tiles of a column\n", holds);
+        fprintf(out, "  %s columns of B for all tiles of a column\n", holds);
     if (plan->cache_bytes > 0) {
         int64_t all_b = plan->supers_across * plan->slabs;
-        printf("  cache     %s a node keeps %.0f %% of A for a row of tiles, %.0f %% of B\n",
-               quantity_bytes((double)plan->cache_bytes),
-               100 * (double)plan->kept[OPERAND_A] / (double)plan->slabs,
-               100 * (double)plan->kept[OPERAND_B] / (double)all_b);
+        fprintf(out, "  cache     %s a node keeps %.0f %% of A for a row of tiles, %.0f %% of B\n",
+                quantity_bytes((double)plan->cache_bytes),
+                100 * (double)plan->kept[OPERAND_A] / (double)plan->slabs,
+                100 * (double)plan->kept[OPERAND_B] / (double)all_b);
     }
-    print_memory(m, plan);
+    print_memory(out, m, plan);
 }
 
 /* What is read before anything is multiplied. */
-static void print_pass(const struct problem *p, const struct machine *m)
+static void print_pass(FILE *out, const struct problem *p, const struct machine *m)
 {
     const double bytes = first_pass_bytes(p), seconds = first_pass_seconds(p, m);
     if (bytes > 0)
-        printf("  %-14s %10s  at %-21s %10s  (before: %s)\n", "disk read", quantity_bytes(bytes),
-               quantity_rate(bytes / seconds), quantity_time(seconds),
-               p->measures ? "largest elements" : "means");
+        fprintf(out, "  %-14s %10s  at %-21s %10s  (before: %s)\n", "disk read",
+                quantity_bytes(bytes), quantity_rate(bytes / seconds), quantity_time(seconds),
+                p->measures ? "largest elements" : "means");
 }
 
 /* The part of a link's rate that the plan gets of it, in percent: short runs, chunks that are cut,
@@ -206,7 +213,8 @@ static double rate_percent(double amount, double rate, double seconds)
     return seconds > 0 ? fmin(100, 100 * amount / rate / seconds) : 100;
 }
 
-static void print_links(const struct problem *p, const struct machine *m, const struct plan *plan)
+static void print_links(FILE *out, const struct problem *p, const struct machine *m,
+                        const struct plan *plan)
 {
     const struct traffic *w = &plan->worst;
     const double nodes = (double)ceil_div(m->ranks, m->ranks_per_node);
@@ -223,27 +231,28 @@ static void print_links(const struct problem *p, const struct machine *m, const 
         [STAGE_OUT] = {w->out_bytes, &m->out_bytes_per_s},
         [STAGE_WRITE] = {plan->total.write_bytes, &m->disk_write_bytes_per_s},
     };
-    printf("Links       of all ranks (disk), a node (network), the busiest rank (others)\n");
-    print_pass(p, m);
+    fprintf(out, "Links       of all ranks (disk), a node (network), the busiest rank (others)\n");
+    print_pass(out, p, m);
     for (int i = 0; i < STAGE_COUNT; i++) {
         const bool gemm = i == STAGE_GEMM;
         if (!links[i].rate || (i == STAGE_NETWORK && plan->sent_bytes == 0))
             continue;
         const double amount = links[i].amount, seconds = plan->link_s[i];
         const double rate = gemm ? plan->gemm_flops_per_s : *links[i].rate;
-        printf(
-            "  %-14s %10s  at %3.0f %% of %-12s %10s  (%s)\n", stage_title((enum stage)i, m->gpu),
-            gemm ? quantity_work(amount) : quantity_bytes(amount),
-            rate_percent(amount, rate, seconds), gemm ? quantity_flops(rate) : quantity_rate(rate),
-            quantity_time(seconds), machine_source(m, links[i].rate));
+        fprintf(out, "  %-14s %10s  at %3.0f %% of %-12s %10s  (%s)\n",
+                stage_title((enum stage)i, m->gpu),
+                gemm ? quantity_work(amount) : quantity_bytes(amount),
+                rate_percent(amount, rate, seconds),
+                gemm ? quantity_flops(rate) : quantity_rate(rate), quantity_time(seconds),
+                machine_source(m, links[i].rate));
     }
 }
 
-void plan_print(const struct problem *p, const struct machine *m, const struct plan *plan,
-                int pieces)
+void plan_print(FILE *out, const struct problem *p, const struct machine *m,
+                const struct plan *plan, int pieces)
 {
-    print_problem(p);
-    print_machine(m, pieces);
-    print_shape(p, m, plan);
-    print_links(p, m, plan);
+    print_problem(out, p);
+    print_machine(out, m, pieces);
+    print_shape(out, p, m, plan);
+    print_links(out, p, m, plan);
 }

@@ -28,6 +28,8 @@
  * (plan_lead), and that C0's strips take slots of the ring too. */
 #pragma once
 
+#include <stdio.h>
+
 #include "planner.h"
 
 enum resource {
@@ -82,7 +84,7 @@ extern const char *const resource_names[RESOURCE_COUNT];
 enum stage resource_stage(enum resource resource);
 
 /* Print what every resource does, in at most 80 columns. */
-void simulate_print(const struct simulation *simulation, bool gpu);
+void simulate_print(FILE *out, const struct simulation *simulation, bool gpu);
 
 /* Print the prediction: the time, and what limits it. */
-void simulate_print_time(const struct simulation *simulation, bool gpu);
+void simulate_print_time(FILE *out, const struct simulation *simulation, bool gpu);

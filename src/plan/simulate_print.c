@@ -24,38 +24,39 @@ static const char *title_of(enum resource resource, bool gpu)
     return copies ? stage_title(resource_stage(resource), gpu) : resource_names[resource];
 }
 
-static void print_usage(const struct simulation *s, enum resource resource, bool gpu)
+static void print_usage(FILE *out, const struct simulation *s, enum resource resource, bool gpu)
 {
     const struct usage *u = &s->usage[resource];
     double amount = u->amount;
     char count[16] = "";
     if (u->count > 1)
         snprintf(count, sizeof count, "%d x", u->count);
-    printf("  %-15s %8s %12s  busy %10s %4.0f %%\n", title_of(resource, gpu), count,
-           resource == RESOURCE_GEMM ? quantity_work(amount) : quantity_bytes(amount),
-           quantity_time(u->busy_s), 100 * u->busy_s / s->wall_s);
+    fprintf(out, "  %-15s %8s %12s  busy %10s %4.0f %%\n", title_of(resource, gpu), count,
+            resource == RESOURCE_GEMM ? quantity_work(amount) : quantity_bytes(amount),
+            quantity_time(u->busy_s), 100 * u->busy_s / s->wall_s);
 }
 
-void simulate_print(const struct simulation *s, bool gpu)
+void simulate_print(FILE *out, const struct simulation *s, bool gpu)
 {
-    printf("Simulated   on %d node%s: what is moved in all, how long the busiest is busy\n",
-           s->nodes, s->nodes == 1 ? "" : "s");
+    fprintf(out, "Simulated   on %d node%s: what is moved in all, how long the busiest is busy\n",
+            s->nodes, s->nodes == 1 ? "" : "s");
     for (int i = 0; i < RESOURCE_COUNT; i++)
         if (s->usage[i].busy_s > 0)
-            print_usage(s, (enum resource)i, gpu);
+            print_usage(out, s, (enum resource)i, gpu);
 }
 
-void simulate_print_time(const struct simulation *s, bool gpu)
+void simulate_print_time(FILE *out, const struct simulation *s, bool gpu)
 {
-    printf("Predicted   %s", quantity_time(s->wall_s));
+    fprintf(out, "Predicted   %s", quantity_time(s->wall_s));
     if (s->pieces > 1)
-        printf(" for all %d pieces that are left", s->pieces);
+        fprintf(out, " for all %d pieces that are left", s->pieces);
     if (s->before_s > 0)
-        printf(", %s of it before the product", quantity_time(s->before_s));
-    printf("%slimited by %s; disk traffic %s,\n"
-           "            %.2f x the lower bound for this much memory (%s)\n",
-           s->before_s > 0 ? ",\n            " : ", ", stage_words(resource_stage(s->limit), gpu),
-           quantity_bytes(s->disk_bytes), s->disk_bytes / s->bound_bytes,
-           quantity_bytes(s->bound_bytes));
-    fflush(stdout);
+        fprintf(out, ", %s of it before the product", quantity_time(s->before_s));
+    fprintf(out,
+            "%slimited by %s; disk traffic %s,\n"
+            "            %.2f x the lower bound for this much memory (%s)\n",
+            s->before_s > 0 ? ",\n            " : ", ", stage_words(resource_stage(s->limit), gpu),
+            quantity_bytes(s->disk_bytes), s->disk_bytes / s->bound_bytes,
+            quantity_bytes(s->bound_bytes));
+    fflush(out);
 }

@@ -97,28 +97,29 @@ struct place *place_gather(const struct comm *comm, const struct place *mine)
     return places;
 }
 
-static void print_line(int rank, const struct place *place)
+static void print_line(FILE *out, int rank, const struct place *place)
 {
     static const char *const how[] = {"", ", bound by the launcher", ", bound near the GPU",
                                       ", bound to its share"};
-    printf("%-9s %3d %s", rank == 0 ? "Ranks" : "", rank, place->host);
+    fprintf(out, "%-9s %3d %s", rank == 0 ? "Ranks" : "", rank, place->host);
     if (*place->gpu)
-        printf(", %s %s", place->device, place->gpu);
+        fprintf(out, ", %s %s", place->device, place->gpu);
     if (*place->numa)
-        printf(", NUMA %s", place->numa);
-    printf(", CPUs %s%s\n", place->cpus, how[place->bound]);
+        fprintf(out, ", NUMA %s", place->numa);
+    fprintf(out, ", CPUs %s%s\n", place->cpus, how[place->bound]);
 }
 
-void place_print(const struct place *places, int count)
+void place_print(FILE *out, const struct place *places, int count)
 {
     int widened = 0;
     for (int rank = 0; rank < count; rank++)
-        print_line(rank, &places[rank]);
+        print_line(out, rank, &places[rank]);
     while (widened < count && !places[widened].widened)
         widened++;
     if (widened < count)
-        printf("Binding     rank %d was bound to less than its share of the CPUs: widened "
-               "(--no-bind: as it was)\n",
-               widened);
-    fflush(stdout);
+        fprintf(out,
+                "Binding     rank %d was bound to less than its share of the CPUs: widened "
+                "(--no-bind: as it was)\n",
+                widened);
+    fflush(out);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "comm.h"
 
@@ -43,4 +44,4 @@ void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct pl
 struct place *place_gather(const struct comm *comm, const struct place *mine);
 
 /* Print the places, a line each, and whether bindings were widened. */
-void place_print(const struct place *places, int count);
+void place_print(FILE *out, const struct place *places, int count);

@@ -2,6 +2,8 @@
  * as text, and as JSON for programs. */
 #pragma once
 
+#include <stdio.h>
+
 #include <jansson.h>
 
 #include "place.h"
@@ -74,11 +76,11 @@ void report_gather(const struct run *run, struct report *report);
 
 /* Print what a run did in detail, after report_gather: on rank 0 only, on standard output, in at
  * most 80 columns.  screen.h has the few lines for everybody. */
-void report_print(const struct report *report, const struct problem *problem,
+void report_print(FILE *out, const struct report *report, const struct problem *problem,
                   const struct machine *machine, const struct plan *plan);
 
 /* Collective.  Rank 0 prints how long each rank's stages were busy, a line a rank. */
-void report_print_ranks(const struct run *run);
+void report_print_ranks(FILE *out, const struct run *run);
 
 extern const char *const report_files[OPERAND_COUNT + 1]; /* "A", "B", "C0", "C" */
 extern const char *const report_stages[STAGE_COUNT];      /* in JSON */
@@ -112,14 +114,14 @@ json_t *report_json(const struct account *account);
 int report_write(const char *path, const struct account *account, struct error *err);
 
 /* What the full check found. */
-void report_full_check(const struct verify *full);
+void report_full_check(FILE *out, const struct verify *full);
 
 /* EXIT_COMPLETE; or EXIT_NOT_CHECKED where a check was wanted that had not the power to pass: the
  * online one, or the full one where nothing was left to multiply. */
 int report_verdict(const struct report *report);
 
 /* "RESULT: C complete, checked ...: PASSED", of that check. */
-void report_print_result(const struct report *report, const struct problem *p);
+void report_print_result(FILE *out, const struct report *report, const struct problem *p);
 
 /* "RESULT: C is checked ...: PASSED", without a run.  The verdict. */
-int report_check_result(const struct verify *full, const struct problem *p);
+int report_check_result(FILE *out, const struct verify *full, const struct problem *p);

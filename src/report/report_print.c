@@ -8,12 +8,12 @@
 
 const char *const report_files[] = {"A", "B", "C0", "C"};
 
-static void print_seconds(double seconds)
+static void print_seconds(FILE *out, double seconds)
 {
-    printf(" %7.*f", seconds < 100 ? 3 : seconds < 1000 ? 2 : 1, seconds);
+    fprintf(out, " %7.*f", seconds < 100 ? 3 : seconds < 1000 ? 2 : 1, seconds);
 }
 
-static void print_stage(const struct report *r, enum stage stage, bool gpu)
+static void print_stage(FILE *out, const struct report *r, enum stage stage, bool gpu)
 {
     const struct stage_report *s = &r->stages[stage];
     const char *amount = "", *rate = "";
@@ -25,18 +25,18 @@ static void print_stage(const struct report *r, enum stage stage, bool gpu)
     if (s->amount > 0 && busy > 0)
         rate = stage == STAGE_GEMM ? quantity_flops(s->amount / busy)
                                    : quantity_rate(s->amount / busy);
-    printf("  %-14s", stage_title(stage, gpu));
+    fprintf(out, "  %-14s", stage_title(stage, gpu));
     for (int i = 0; i < 3; i++)
-        print_seconds(s->busy_s[i]);
+        print_seconds(out, s->busy_s[i]);
     if (report_is_planned(stage))
-        print_seconds(r->planned.busy_s[stage]);
+        print_seconds(out, r->planned.busy_s[stage]);
     else
-        printf("%8s", "");
-    printf(" %4.0f%% %10s %12s\n", 100 * busy / r->wall_s, amount, rate);
+        fprintf(out, "%8s", "");
+    fprintf(out, " %4.0f%% %10s %12s\n", 100 * busy / r->wall_s, amount, rate);
 }
 
 /* What went over the disk, beside what there is. */
-static void print_disk(const struct report *r, const struct problem *p)
+static void print_disk(FILE *out, const struct report *r, const struct problem *p)
 {
     double moved = r->stages[STAGE_READ].amount + r->stages[STAGE_WRITE].amount, least = 0;
     least += (double)problem_element(p, OPERAND_C) * problem_elements(p);
@@ -44,38 +44,43 @@ static void print_disk(const struct report *r, const struct problem *p)
         if (problem_reads(p, i) && !(p->symmetric && i == OPERAND_B)) /* which is A */
             least += (double)problem_element(p, i) * (double)p->matrix[i].rows *
                      (double)p->matrix[i].cols;
-    printf("Disk        %s read, %s written: %.2f times the matrices\n",
-           quantity_bytes(r->stages[STAGE_READ].amount),
-           quantity_bytes(r->stages[STAGE_WRITE].amount), moved / least);
+    fprintf(out, "Disk        %s read, %s written: %.2f times the matrices\n",
+            quantity_bytes(r->stages[STAGE_READ].amount),
+            quantity_bytes(r->stages[STAGE_WRITE].amount), moved / least);
 }
 
-static void print_residual(const char *title, const struct findings *f)
+static void print_residual(FILE *out, const char *title, const struct findings *f)
 {
-    printf("%-12srounding took %.2g of its limit; the chance of a miss is 1e-12\n", title,
-           f->ratio);
+    fprintf(out, "%-12srounding took %.2g of its limit; the chance of a miss is 1e-12\n", title,
+            f->ratio);
     if (f->not_finite > 0)
-        printf("            %.0f elements are NaN or Inf, as A and B make them: these have NaN or\n"
-               "            Inf (numpy.isfinite finds them), or their products overflow\n",
-               f->not_finite);
+        fprintf(
+            out,
+            "            %.0f elements are NaN or Inf, as A and B make them: these have NaN or\n"
+            "            Inf (numpy.isfinite finds them), or their products overflow\n",
+            f->not_finite);
 }
 
 /* What holds for products in residues, whatever the elements are. */
-static void print_proof(const struct problem *p)
+static void print_proof(FILE *out, const struct problem *p)
 {
-    printf("Proven      each row of op(A) op(B) is within %.3g u |a| |B| of exact, by the 2-norms\n"
-           "            of its row of op(A) and of op(B), unless numbers overflow or\n"
-           "            underflow; sums of %" PRId64 " products are within %" PRId64 " u |a| |B|\n",
-           problem_proven(p), p->k_whole, p->k_whole);
+    fprintf(
+        out,
+        "Proven      each row of op(A) op(B) is within %.3g u |a| |B| of exact, by the 2-norms\n"
+        "            of its row of op(A) and of op(B), unless numbers overflow or\n"
+        "            underflow; sums of %" PRId64 " products are within %" PRId64 " u |a| |B|\n",
+        problem_proven(p), p->k_whole, p->k_whole);
 }
 
 /* Of correlations: each is a running sum of k products, those on the diagonal exactly 1. */
-static void print_diagonal(const struct problem *p)
+static void print_diagonal(FILE *out, const struct problem *p)
 {
     const double k = (double)p->k;
     bool correlates = p->standard.centers && p->standard.scales && p->alpha == 1 / (k - 1);
     if (correlates && p->type == SCALAR_FLOAT && p->moduli == 0)
-        printf("Diagonal    within %.2g of 1, for rounding in floats (--type d: within %.2g)\n",
-               (k + 8) * scalar_roundoff(p->type), (k + 8) * scalar_roundoff(SCALAR_DOUBLE));
+        fprintf(out,
+                "Diagonal    within %.2g of 1, for rounding in floats (--type d: within %.2g)\n",
+                (k + 8) * scalar_roundoff(p->type), (k + 8) * scalar_roundoff(SCALAR_DOUBLE));
 }
 
 /* Products in residues of what is NaN or Inf are made step by step. */
@@ -89,39 +94,39 @@ void report_warn_of_running_sums(const struct report *r, const struct problem *p
                 100 * part);
 }
 
-void report_print(const struct report *r, const struct problem *p, const struct machine *m,
-                  const struct plan *plan)
+void report_print(FILE *out, const struct report *r, const struct problem *p,
+                  const struct machine *m, const struct plan *plan)
 {
     char bits[64] = "the same bits on any number of ranks";
     if (plan->layers > 1 && !p->exact)
         snprintf(bits, sizeof bits, "the same bits wherever k is split in %d", plan->layers);
-    printf("Report      %s on %s, %s\n", r->algorithm, m->name,
-           r->same_bits ? bits : "bits not promised");
-    printf("  busy, seconds     min     avg     max planned  wall     amount   all at avg\n");
+    fprintf(out, "Report      %s on %s, %s\n", r->algorithm, m->name,
+            r->same_bits ? bits : "bits not promised");
+    fprintf(out, "  busy, seconds     min     avg     max planned  wall     amount   all at avg\n");
     for (int i = 0; i < STAGE_COUNT; i++)
-        print_stage(r, (enum stage)i, m->gpu);
-    printf("I/O        ");
+        print_stage(out, r, (enum stage)i, m->gpu);
+    fprintf(out, "I/O        ");
     for (int i = 0; i <= OPERAND_COUNT; i++)
         if (r->ways[i])
-            printf(" %s %s%s", report_files[i], r->ways[i], i < OPERAND_COUNT ? "," : "\n");
+            fprintf(out, " %s %s%s", report_files[i], r->ways[i], i < OPERAND_COUNT ? "," : "\n");
     if (r->saves > 0)
-        printf("Saved       %d time%s, in %s of it\n", r->saves, r->saves == 1 ? "" : "s",
-               quantity_time(r->saves_s));
+        fprintf(out, "Saved       %d time%s, in %s of it\n", r->saves, r->saves == 1 ? "" : "s",
+                quantity_time(r->saves_s));
     if (r->complete)
-        print_disk(r, p);
-    printf("Planned     %s of %s memory, %s of host memory a rank\n",
-           quantity_bytes((double)plan->device_bytes), m->gpu ? "GPU" : "matrices'",
-           quantity_bytes((double)plan->host_bytes));
+        print_disk(out, r, p);
+    fprintf(out, "Planned     %s of %s memory, %s of host memory a rank\n",
+            quantity_bytes((double)plan->device_bytes), m->gpu ? "GPU" : "matrices'",
+            quantity_bytes((double)plan->host_bytes));
     if (r->checked)
-        print_residual("Check", &r->findings);
-    print_diagonal(p);
+        print_residual(out, "Check", &r->findings);
+    print_diagonal(out, p);
     if (p->exact)
-        printf("Exact       %s\n", strchr(problem_exact_text(p), ' ') + 1);
+        fprintf(out, "Exact       %s\n", strchr(problem_exact_text(p), ' ') + 1);
     if (p->moduli > 0)
-        print_proof(p);
+        print_proof(out, p);
 }
 
-void report_print_ranks(const struct run *run)
+void report_print_ranks(FILE *out, const struct run *run)
 {
     struct tally tally;
     run_tally(run, &tally);
@@ -129,24 +134,24 @@ void report_print_ranks(const struct run *run)
         comm_send(run->comm, &tally, sizeof tally, 0);
         return;
     }
-    printf("Ranks, busy    read   cache network copy in    gemm   check     out   write\n");
+    fprintf(out, "Ranks, busy    read   cache network copy in    gemm   check     out   write\n");
     for (int rank = 0; rank < run->comm->size; rank++) {
         if (rank > 0)
             comm_receive(run->comm, &tally, sizeof tally, rank);
-        printf("  %8d", rank);
+        fprintf(out, "  %8d", rank);
         for (int i = 0; i < STAGE_COUNT; i++)
-            print_seconds(tally.busy_s[i]);
-        printf("\n");
+            print_seconds(out, tally.busy_s[i]);
+        fprintf(out, "\n");
     }
 }
 
-void report_full_check(const struct verify *v)
+void report_full_check(FILE *out, const struct verify *v)
 {
-    printf("Full check  read back: %s; %s in %s, %s\n",
-           v->has_expected ? "checksum equal" : "no checksum recorded", quantity_bytes(v->bytes),
-           quantity_time(v->seconds), quantity_rate(v->bytes / v->seconds));
-    printf("            %s\n", findings_sentence(&v->findings, false));
-    print_residual("", &v->findings);
+    fprintf(out, "Full check  read back: %s; %s in %s, %s\n",
+            v->has_expected ? "checksum equal" : "no checksum recorded", quantity_bytes(v->bytes),
+            quantity_time(v->seconds), quantity_rate(v->bytes / v->seconds));
+    fprintf(out, "            %s\n", findings_sentence(&v->findings, false));
+    print_residual(out, "", &v->findings);
 }
 
 static int verdict_of(const struct findings *f)
@@ -162,7 +167,7 @@ static const char *remedy(const struct findings *f, const struct problem *p)
     return p->moduli > 0 ? " (--type d rounds less)" : " (--type d or --algo ozaki rounds less)";
 }
 
-static void print_verdict(const char *what, const struct findings *f, bool exact,
+static void print_verdict(FILE *out, const char *what, const struct findings *f, bool exact,
                           const struct problem *p)
 {
     const char *verdict = findings_verdict(f);
@@ -170,15 +175,15 @@ static void print_verdict(const char *what, const struct findings *f, bool exact
     if (f->not_finite > 0)
         snprintf(note, sizeof note, ", %.0f elements are NaN or Inf", f->not_finite);
     if (verdict)
-        printf("RESULT: C %s checked %s%s%s: %s\n", what, findings_summary(f, exact), remedy(f, p),
-               note, verdict);
+        fprintf(out, "RESULT: C %s checked %s%s%s: %s\n", what, findings_summary(f, exact),
+                remedy(f, p), note, verdict);
     else
-        printf("RESULT: C %s %s\n", what, findings_summary(f, exact));
+        fprintf(out, "RESULT: C %s %s\n", what, findings_summary(f, exact));
 }
 
-int report_check_result(const struct verify *v, const struct problem *p)
+int report_check_result(FILE *out, const struct verify *v, const struct problem *p)
 {
-    print_verdict("is", &v->findings, false, p);
+    print_verdict(out, "is", &v->findings, false, p);
     return verdict_of(&v->findings);
 }
 
@@ -198,11 +203,11 @@ int report_verdict(const struct report *r)
     return findings ? verdict_of(findings) : EXIT_COMPLETE;
 }
 
-void report_print_result(const struct report *r, const struct problem *p)
+void report_print_result(FILE *out, const struct report *r, const struct problem *p)
 {
     const struct findings *findings = deciding(r);
     if (findings)
-        print_verdict("complete,", findings, p->exact && findings == &r->findings, p);
+        print_verdict(out, "complete,", findings, p->exact && findings == &r->findings, p);
     else
-        printf("RESULT: C complete, not checked\n");
+        fprintf(out, "RESULT: C complete, not checked\n");
 }

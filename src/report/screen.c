@@ -17,26 +17,26 @@ enum { COLUMNS = 100, TITLE = 12, KEPT = '\x1f' /* a space of a name, where no l
 
 static const double mostly = 0.5; /* of the time */
 
-static int print_word(const char *word)
+static int print_word(FILE *out, const char *word)
 {
     int length = 0;
     for (; word[length]; length++)
-        putchar(word[length] == KEPT ? ' ' : word[length]);
+        putc(word[length] == KEPT ? ' ' : word[length], out);
     return length;
 }
 
 /* Print a line, which goes on below where it is too long. */
-static void print_folded(const char *title, char *text)
+static void print_folded(FILE *out, const char *title, char *text)
 {
-    int column = printf("%-*s", TITLE, title);
+    int column = fprintf(out, "%-*s", TITLE, title);
     for (char *rest, *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         if (column > TITLE && column + 1 + (int)strlen(word) > COLUMNS)
-            column = printf("\n%*s", TITLE, "") - 1;
+            column = fprintf(out, "\n%*s", TITLE, "") - 1;
         if (column > TITLE)
-            column += printf(" ");
-        column += print_word(word);
+            column += fprintf(out, " ");
+        column += print_word(out, word);
     }
-    printf("\n");
+    fprintf(out, "\n");
 }
 
 struct line {
@@ -44,20 +44,21 @@ struct line {
     void (*write)(FILE *out, const struct account *account);
 };
 
-static void print_lines(const struct line *lines, size_t count, const struct account *account)
+static void print_lines(FILE *out, const struct line *lines, size_t count,
+                        const struct account *account)
 {
     for (size_t i = 0; i < count; i++) {
         char *text = NULL;
         size_t length;
-        FILE *out = open_memstream(&text, &length);
-        if (!out)
+        FILE *line = open_memstream(&text, &length);
+        if (!line)
             continue;
-        lines[i].write(out, account);
-        if (fclose(out) == 0 && text[0])
-            print_folded(lines[i].title, text);
+        lines[i].write(line, account);
+        if (fclose(line) == 0 && text[0])
+            print_folded(out, lines[i].title, text);
         free(text);
     }
-    fflush(stdout);
+    fflush(out);
 }
 
 /* Before the work. */
@@ -197,14 +198,14 @@ static void write_plan(FILE *out, const struct account *a)
     fprintf(out, ", limited by %s", stage_words(resource_stage(s->limit), m->gpu));
 }
 
-void screen_begin(const struct account *account)
+void screen_begin(FILE *out, const struct account *account)
 {
     static const struct line lines[] = {{"Product", write_product},
                                         {"Files", write_files},
                                         {"Note", write_notes},
                                         {"Plan", write_plan}};
     const bool plans = account->predicted != NULL; /* something is left to be done */
-    print_lines(lines, plans ? 4 : 3, account);
+    print_lines(out, lines, plans ? 4 : 3, account);
 }
 
 /* At the end. */
@@ -292,11 +293,11 @@ static void write_place(FILE *out, const struct account *a)
     write_name(out, a->output->file, a->output->dataset);
 }
 
-void screen_end(const struct account *account)
+void screen_end(FILE *out, const struct account *account)
 {
     static const struct line lines[] = {{"Time", write_time},     {"Limited by", write_limit},
                                         {"Faster", write_faster}, {"Memory", write_memory},
                                         {"Check", write_check},   {"C", write_place}};
     const size_t of_the_work = account->report->wall_s > 0 ? 0 : 4; /* an earlier run did it */
-    print_lines(lines + of_the_work, sizeof lines / sizeof *lines - of_the_work, account);
+    print_lines(out, lines + of_the_work, sizeof lines / sizeof *lines - of_the_work, account);
 }

@@ -3,10 +3,12 @@
  * memory, the check, and where C is.  At most 100 columns, but for long names.  On rank 0. */
 #pragma once
 
+#include <stdio.h>
+
 #include "report.h"
 
 /* Before the work; of the report nothing is known yet. */
-void screen_begin(const struct account *account);
+void screen_begin(FILE *out, const struct account *account);
 
 /* At the end, but for the line of the result: also of a run that was stopped. */
-void screen_end(const struct account *account);
+void screen_end(FILE *out, const struct account *account);

@@ -225,11 +225,11 @@ const char *findings_summary(const struct findings *f, bool exact)
     if (f->not_judged > 0)
         return text_make("except %.0f elements", f->not_judged);
     if (exact)
-        return "to an error of 1";
+        return "for errors down to 1";
     if (size > 1)
-        return text_make("only to %.2g times a typical element", size);
+        return text_make("for errors only down to %.2g times a typical element", size);
     if (size > 0)
-        return text_make("to %.2g of a typical element", size);
+        return text_make("for errors down to %.2g of a typical element", size);
     return f->rows > 0 ? "(every sum is 0)" : "(every sum is NaN or Inf)";
 }
 

@@ -57,7 +57,7 @@ def typed(texts):
 
 
 def passed(said):
-    return re.findall(r"^RESULT: C complete, checked to \S+ of a typical element: PASSED", said, re.M)
+    return re.findall(r"^RESULT: C complete, checked for errors down to \S+ of a typical element: PASSED", said, re.M)
 
 
 def heading(page, folder):
@@ -86,7 +86,7 @@ def test_user_with_sudo(machine, tmp_path):
                      "make setup check; TMPDIR=/dev/shm make check\n", USER).check()
     assert len(re.findall(r"[1-9]\d* passed, 0 failed, 0 skipped", said)) == 2
     said = there.run("cd 'my files/dgemm_ooc'; sudo make install; cd; dgemm_ooc --version\n"
-                     "cd - >/dev/null; sudo make uninstall; git status --short; find . -user root\n", USER).check()
+                     "cd - >/dev/null; sudo make uninstall; git status --short; test -z \"$(find . -user root)\"; make clean\n", USER).check()
     assert "  CC  " not in said and re.search(r"^dgemm_ooc +\d", said, re.M)
     assert there.files() == {"home/sci/my files", "tmp/pytest-of-sci"}  # pytest keeps its last sessions
     assert not list(there.path("usr/local").glob("**/*dgemm*"))

@@ -75,6 +75,30 @@ def test_more_ranks_than_cpus(source):
     assert "inf" not in text and "nan" not in text and "Predicted   0.0 ms" not in text
 
 
+def test_more_ranks_than_cpus_multiply_no_faster(tmp_path):
+    """They take turns."""
+    sparse(tmp_path / "A.h5", "A", (5000, 5000), "f8")
+    rates = []
+    for ranks in os.cpu_count(), 4 * os.cpu_count():
+        text = plan(tmp_path / "A.h5", "-b", f"{tmp_path}/A.h5:/A", "--device", "cpu", "--ranks", ranks)
+        rate, unit = re.search(r"multiply .* at +\d+ % of (\S+) (.)FLOP/s", text).groups()
+        rates.append(float(rate) * ranks * {"M": 1e6, "G": 1e9, "T": 1e12}[unit])
+    assert rates[1] <= 1.01 * rates[0]
+
+
+def test_operands_that_are_only_shapes(tmp_path):
+    """They are planned as what they will be."""
+    for name in "early", "late":
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            for dataset in "AB":
+                how = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                how.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY if name == "early" else h5py.h5d.ALLOC_TIME_LATE)
+                how.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+                h5py.h5d.create(file.id, dataset.encode(), h5py.h5t.IEEE_F64LE, h5py.h5s.create_simple((2000, 2000)), how)
+    early, late = (re.search(r"Predicted.*", plan(tmp_path / f"{name}.h5", *machine(tmp_path, **GPU_NODE)))[0] for name in ("early", "late"))
+    assert early == late
+
+
 def test_leaves_nothing_behind(source):
     before = snapshot(source.parent)
     plan(source)

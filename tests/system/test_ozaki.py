@@ -284,7 +284,7 @@ def test_what_made_c_decides_how_it_is_checked(tmp_path):
     multiply(source)
     results = [run("dgemm_ooc", source, "--check-only", *options).stdout.splitlines()[-1]
                for options in ([], ["--algo", "ozaki:6"], ["--algo", "cpu"])]
-    sizes = [float(re.search(r"checked to (\S+) of a typical element: PASSED", text)[1]) for text in results]
+    sizes = [float(re.search(r"checked for errors down to (\S+) of a typical element: PASSED", text)[1]) for text in results]
     assert max(sizes) < 1.5 * min(sizes) < 1e-8
 
 
@@ -352,7 +352,7 @@ def test_flips_of_sums_pass_only_where_rounding_is_as_large(tmp_path, bit):
     done = run(FAULTY, source, "--algo", "ozaki", "-o", output, DGEMM_OOC_TEST_FAULTS="gemm:bit@2",
                DGEMM_OOC_TEST_SEED=str(bit))
     assert done.returncode == 0, done.stdout + done.stderr
-    found = float(re.search(r"checked to ([\d.e+-]+) of a typical", done.stdout)[1])
+    found = float(re.search(r"checked for errors down to ([\d.e+-]+) of a typical", done.stdout)[1])
     off = np.abs(read(output) - right)
     assert (off <= found * np.sqrt((right ** 2).mean(axis=1))[:, None] * 1.5).all()
 

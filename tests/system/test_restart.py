@@ -343,7 +343,7 @@ def test_a_stop_while_files_are_read_back(tmp_path, ranks, then):
     done = run("dgemm_ooc", *options, "--verify", then, ranks=ranks)
     assert done.returncode == 0, done.stderr
     assert "Full check" in done.stdout and "disk read" not in done.stdout
-    assert re.search(r"RESULT: C complete, checked to [\d.e+-]+ of a typical element: PASSED", done.stdout)
+    assert re.search(r"RESULT: C complete, checked for errors down to [\d.e+-]+ of a typical element: PASSED", done.stdout)
     assert {path.name for path in tmp_path.iterdir()} == {"input.h5", "input-C.h5"}
 
 

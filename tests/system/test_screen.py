@@ -112,7 +112,7 @@ def test_exact_products_find_an_error_of_one(tmp_path):
     said = assert_screen(source, done, report)
     assert said["Product"] == "C = A B; exact integers: int16 x int16 -> int64; C 97x101, k 211"
     assert said["Check"] == report["finding"] == "an error of 1 would have been found: sums are exact integers"
-    assert said["RESULT:"] == "RESULT: C complete, checked to an error of 1: PASSED"
+    assert said["RESULT:"] == "RESULT: C complete, checked for errors down to 1: PASSED"
     assert report["detectable"] <= 1  # for programs in typical elements, as of other products
 
 
