@@ -14,6 +14,7 @@ DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its fold
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5
+OPTIONS=(--alpha 1)                    # and others, as --transa T --host-memory 100G
 RANKS=(-N 2 -n 8 -c 16 -g 1)           # nodes, ranks, CPUs and GPUs of a rank
 SCRIPT=flux.sh                         # this file
 # module load openmpi hdf5 cuda
@@ -32,7 +33,7 @@ ask_to_stop()
     flux kill --signal=SIGUSR2 "$(flux job last)"
 }
 advise_stripes
-attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
+attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT" "${OPTIONS[@]}"
 if goes_on; then
     flux --parent batch "$SCRIPT"
 fi

@@ -18,6 +18,7 @@ DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its fold
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5
+OPTIONS=(--alpha 1)                    # and others, as --transa T --host-memory 100G
 MAX_TIME=2h                            # as -W
 # -n: all ranks; -r: ranks per node; -c: cores per rank
 LAUNCHER=(jsrun -n 12 -r 6 -a 1 -g 1 -c 7 -b packed:7)
@@ -33,7 +34,7 @@ ask_to_stop()
     jskill -s USR2 all
 }
 advise_stripes
-attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
+attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT" "${OPTIONS[@]}"
 if [ "$status" = 75 ] && ! goes_on; then
     status=1
 fi

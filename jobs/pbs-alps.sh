@@ -16,6 +16,7 @@ DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its fold
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5
+OPTIONS=(--alpha 1)                    # and others, as --transa T --host-memory 100G
 # -n: all ranks; -N: ranks per node; -d: cores per rank
 LAUNCHER=(aprun -n 8 -N 1 -d 16 -cc depth)
 SCRIPT=pbs-alps.sh                     # this file
@@ -28,7 +29,7 @@ cd "$PBS_O_WORKDIR" || exit
 MAX_TIME=$(qstat -f "$PBS_JOBID" | sed -n 's/ *Resource_List.walltime = //p')
 
 advise_stripes
-attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
+attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT" "${OPTIONS[@]}"
 if goes_on; then
     qsub "$SCRIPT"
 fi

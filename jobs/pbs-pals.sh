@@ -16,6 +16,7 @@ DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its fold
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5
+OPTIONS=(--alpha 1)                    # and others, as --transa T --host-memory 100G
 # mpiexec must not bind: the program binds the threads of each rank near its GPU.
 LAUNCHER=(mpiexec -n 8 --ppn 4 --depth 16 --cpu-bind none)
 SCRIPT=pbs-pals.sh                     # this file
@@ -28,7 +29,7 @@ cd "$PBS_O_WORKDIR" || exit
 MAX_TIME=$(qstat -f "$PBS_JOBID" | sed -n 's/ *Resource_List.walltime = //p')
 
 advise_stripes
-attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
+attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT" "${OPTIONS[@]}"
 if goes_on; then
     qsub "$SCRIPT"
 fi

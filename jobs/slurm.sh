@@ -26,6 +26,7 @@ PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 TASK=${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}
 INPUT=/scratch/me/input$TASK.h5
 OUTPUT=/scratch/me/input$TASK-C.h5
+OPTIONS=(--alpha 1)                    # and others, as --transa T --host-memory 100G
 MPI=pmix                               # Open MPI; pmi2: MPICH, Intel MPI; cray_shasta: Cray's
 # export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several NICs per node
 # module load openmpi hdf5 cuda
@@ -42,7 +43,7 @@ LAUNCHER=(srun --mpi="$MPI" --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PE
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
 
 advise_stripes
-attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
+attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT" "${OPTIONS[@]}"
 if goes_on; then
     scontrol requeue "$JOB" || { sleep 30; scontrol requeue "$JOB"; }  # the controller may be busy
 fi

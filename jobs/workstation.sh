@@ -8,6 +8,7 @@ DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its fold
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=$HOME/input.h5
 OUTPUT=$HOME/input-C.h5
+OPTIONS=(--alpha 1)                    # and others, as --transa T --host-memory 100G
 MAX_TIME=                              # of one attempt
 # -n: one rank per GPU; the program binds its threads near the GPU
 LAUNCHER=(setsid mpirun -n 2 --bind-to none)
@@ -23,7 +24,7 @@ ask_to_stop()
     pkill -USR2 -s "$launcher" -x "$(basename "$PROGRAM")" || kill "$launcher"
 }
 while
-    attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
+    attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT" "${OPTIONS[@]}"
     goes_on
 do
     echo "stopped, $(reported "done") of C is done; resuming"

@@ -123,6 +123,15 @@ static bool advise_more_memory(const struct advice *a, const struct plan *plan, 
     return true;
 }
 
+/* Reading includes decoding. */
+static bool is_compressed(const struct problem *p)
+{
+    bool compressed = false;
+    for (enum operand i = 0; i < OPERAND_COUNT; i++)
+        compressed |= problem_reads(p, i) && p->matrix[i].pipeline.count > 0;
+    return compressed;
+}
+
 static void advise_reading(const struct advice *a, const struct plan *plan, bool whole,
                            struct report *r)
 {
@@ -130,7 +139,10 @@ static void advise_reading(const struct advice *a, const struct plan *plan, bool
     if (!whole)
         return;
     if (times <= once)
-        say(r, "only with faster storage: every byte is read once");
+        say(r,
+            is_compressed(a->problem)
+                ? "with more CPUs, or files that are not compressed: all is read and decoded once"
+                : "only with faster storage: every byte is read once");
     else if (!advise_more_memory(a, plan, STAGE_READ, r))
         say(r, "with faster storage, or more memory: the files are read %.1f times", times);
 }

@@ -220,8 +220,10 @@ static void write_time(FILE *out, const struct account *a)
 {
     const struct report *r = a->report;
     const double rate = r->stages[STAGE_GEMM].amount / r->wall_s;
-    fprintf(out, "%s (predicted %s) after %s of start-up; %s", quantity_time(r->wall_s),
-            quantity_time(r->planned.wall_s), quantity_time(r->startup_s), quantity_flops(rate));
+    fputs(quantity_time(r->wall_s), out);
+    if (a->done == 1) /* else less was done than was planned */
+        fprintf(out, " (predicted %s)", quantity_time(r->planned.wall_s));
+    fprintf(out, " after %s of start-up; %s", quantity_time(r->startup_s), quantity_flops(rate));
     if (a->machine->ranks > 1)
         fprintf(out, ", %s a rank", quantity_flops(rate / a->machine->ranks));
 }

@@ -16,6 +16,13 @@ struct tried {
     struct report report;
 };
 
+static void advise(struct tried *t, bool whole)
+{
+    const struct advice advice = {
+        .problem = &t->problem, .machine = &t->machine, .request = &t->request};
+    faster_advise(&advice, &t->plan, whole, &t->report);
+}
+
 static struct tried try(const struct machine *m, enum stage limit, double busy, bool whole)
 {
     static struct tried t;
@@ -27,8 +34,7 @@ static struct tried try(const struct machine *m, enum stage limit, double busy, 
         .report = {.wall_s = 2, .limit = limit}};
     t.report.stages[limit].busy_s[2] = 2 * busy;
     assert_int_equal(plan_make(&t.problem, m, &t.request, &t.plan, &err), 0);
-    const struct advice advice = {.problem = &t.problem, .machine = m, .request = &t.request};
-    faster_advise(&advice, &t.plan, whole, &t.report);
+    advise(&t, whole);
     return t;
 }
 
@@ -76,6 +82,10 @@ static void test_nothing_helps(void **state)
     assert_says(&t, "only with faster storage: C is written once");
     t = try(&m, STAGE_READ, 0.6, true);
     assert_says(&t, "only with faster storage: every byte is read once");
+    t.problem.matrix[OPERAND_A].pipeline.count = 1;
+    advise(&t, true);
+    assert_says(&t,
+                "with more CPUs, or files that are not compressed: all is read and decoded once");
 }
 
 static double read_times(const struct tried *t, size_t host_memory)
