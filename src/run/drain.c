@@ -183,13 +183,6 @@ int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, 
     return 0;
 }
 
-bool drain_is_early(const struct drain *d)
-{
-    const struct plan *plan = d->plan;
-    return plan->slabs > 0 && plan->layers == 1 && schedule_supers(plan) == 1 &&
-           !problem_reads_c(d->problem);
-}
-
 int drain_begin(struct drain *d, const struct matrix *tile, struct error *err)
 {
     struct device *dev = d->device;
@@ -197,18 +190,13 @@ int drain_begin(struct drain *d, const struct matrix *tile, struct error *err)
         return err->code;
     d->tile = *tile;
     d->strip = d->mirrors = d->part = 0;
-    d->ready = drain_is_early(d) ? 0 : schedule_strips(d->plan, &tile->block);
     d->turn = 1 - d->turn;
     return 0;
 }
 
 int drain_multiplied(struct drain *d, int64_t index, struct error *err)
 {
-    bool early = drain_is_early(d);
-    int turn = early ? 1 - d->turn : d->turn;
-    if (early)
-        d->ready = index + 1;
-    return d->device->record(d->device, d->multiplied[turn][index], STREAM_COMPUTE, err);
+    return d->device->record(d->device, d->multiplied[d->turn][index], STREAM_COMPUTE, err);
 }
 
 static int end_strip(struct drain *d, const struct block *strip, struct error *err)
@@ -216,8 +204,7 @@ static int end_strip(struct drain *d, const struct block *strip, struct error *e
     struct device *dev = d->device;
     if (check_drain(d->check, &d->tile.block, strip, err) ||
         dev->record(dev, d->drained[d->strip], STREAM_OUT, err) ||
-        (d->plan->tiles == 1 && !drain_is_early(d) &&
-         dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip], err)))
+        (d->plan->tiles == 1 && dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip], err)))
         return err->code;
     d->strip++;
     d->mirrors = d->part = 0;
@@ -265,13 +252,6 @@ int drain_some(struct drain *d, struct error *err)
         if (drain_part(d, err))
             return err->code;
     return 0;
-}
-
-bool drain_try(struct drain *d, struct error *err)
-{
-    const bool done = !block_empty(&d->tile.block) && d->strip < d->ready &&
-                      d->device->reached(d->device, d->multiplied[1 - d->turn][d->strip]);
-    return done && drain_part(d, err) == 0;
 }
 
 int drain_rest(struct drain *d, struct error *err)

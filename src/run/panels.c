@@ -337,12 +337,6 @@ static const struct transfer *next_for(const struct panels *p, int64_t step)
     return can ? comes : NULL;
 }
 
-bool panels_follow(const struct panels *p)
-{
-    const struct transfer *comes = intake_next(p->in);
-    return comes && comes->operand != OPERAND_C;
-}
-
 bool panels_come(const struct panels *p)
 {
     return intake_comes(p->in) && next_for(p, p->step + 1);

@@ -83,9 +83,6 @@ int panels_prefetch(struct panels *panels, int64_t super, struct error *err);
  * slab. */
 void panels_want(struct panels *panels, int64_t super, int64_t slab);
 
-/* Whether any panel, or part of one, is still to come to this rank. */
-bool panels_follow(const struct panels *panels);
-
 /* Whether a part of what comes up to the step after the one that was loaded last has been read, and
  * there is room for it.  Does not block. */
 bool panels_come(const struct panels *panels);

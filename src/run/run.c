@@ -169,16 +169,6 @@ static int fill(struct run *run, const struct block *strip, struct error *err)
     return err->code;
 }
 
-/* When all panels have come, bring strips that are done to the outlet while the device is busy. */
-static int leave_early(struct run *run, struct error *err)
-{
-    struct drain *drain = &run->drain;
-    while (drain_is_early(drain) && !panels_follow(&run->panels) && is_busy(run, err) &&
-           drain_try(drain, err))
-        ;
-    return err->code;
-}
-
 /* A tile's first slab, and in a triangle each, follows the rows as they come; the first one also,
  * where they share accumulators, the tile before, strip by strip; and the last one goes strip by
  * strip, so that the first strips are drained while the others are multiplied. */
@@ -187,10 +177,7 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
     const struct block *tile = &run->acc.block;
     struct drain *drain = &run->drain;
     int64_t strips = schedule_strips(run->plan, tile);
-    const bool early = drain_is_early(drain);
-    const bool follows = slab == 0 && run->plan->tiles == 1 && !early;
-    if (early && slab + 1 == run->plan->slabs && drain_begin(drain, &run->acc, err))
-        return err->code;
+    const bool follows = slab == 0 && run->plan->tiles == 1;
     if (slab == 0 && run->plan->slabs > 1)
         panels_want(&run->panels, super, 1);
     for (int64_t i = 0; i < strips || (follows && !block_empty(&drain->tile.block)); i++) {
@@ -201,8 +188,7 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
             return err->code;
         if (block_empty(&strip))
             continue;
-        if (fill(run, &strip, err) || leave_early(run, err) ||
-            panels_prepare(&run->panels, OPERAND_B, err) ||
+        if (fill(run, &strip, err) || panels_prepare(&run->panels, OPERAND_B, err) ||
             panels_prepare(&run->panels, OPERAND_A, err) ||
             check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err))
             return err->code;
@@ -291,14 +277,13 @@ static int all_tiles(struct run *run, struct error *err)
         }
         struct block next = schedule_next_tile(run->problem, plan, rank, &found);
         bool follows = !block_empty(&next) && found == super + 2;
-        bool early = drain_is_early(&run->drain);
         run->acc.block = tile;
         if (tile_multiply(run, super, err))
             return err->code;
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->tiles++;
-        if (drain_rest(&run->drain, err) || (!early && drain_begin(&run->drain, &run->acc, err)))
+        if (drain_rest(&run->drain, err) || drain_begin(&run->drain, &run->acc, err))
             return err->code;
         run->acc.memory = run->accumulators[run->tiles % plan->tiles];
         bool stays = plan->layers > 1; /* until the other layers' products are added */
