@@ -327,10 +327,10 @@ static bool has_buffer(const struct panels *p, enum operand operand, const struc
     return feed_has(feed, comes) || p->device->reached(p->device, feed_next(feed)->used);
 }
 
-/* What comes next for the steps up to this one, if it has a buffer; null if that is not so. */
-static const struct transfer *next_for(const struct panels *p, int64_t step)
+/* What has come for the steps up to this one and has a buffer; null if that is not so. */
+static const struct transfer *comes_for(const struct panels *p, int64_t step)
 {
-    const struct transfer *comes = intake_next(p->in);
+    const struct transfer *comes = intake_comes(p->in) ? intake_next(p->in) : NULL;
     bool can = comes && comes->operand != OPERAND_C && comes->step <= step &&
                has_buffer(p, comes->operand, comes) &&
                (!brings_both(p) || has_buffer(p, OPERAND_A, comes));
@@ -339,22 +339,13 @@ static const struct transfer *next_for(const struct panels *p, int64_t step)
 
 bool panels_come(const struct panels *p)
 {
-    return intake_comes(p->in) && next_for(p, p->step + 1);
-}
-
-static bool bring_one(struct panels *p, const struct transfer *comes, struct error *err)
-{
-    return comes && feed_begin(p, comes->operand, comes, err) == 0 && copy_next(p, comes, err) == 0;
+    return comes_for(p, p->step + 1) != NULL;
 }
 
 bool panels_try(struct panels *p, struct error *err)
 {
-    return bring_one(p, intake_comes(p->in) ? next_for(p, p->wanted) : NULL, err);
-}
-
-bool panels_ahead(struct panels *p, struct error *err)
-{
-    return bring_one(p, next_for(p, p->wanted), err);
+    const struct transfer *comes = comes_for(p, p->wanted);
+    return comes && feed_begin(p, comes->operand, comes, err) == 0 && copy_next(p, comes, err) == 0;
 }
 
 int panels_release(struct panels *p, struct error *err)

@@ -46,7 +46,7 @@ struct panels {
     void *context;
     struct block tile; /* the one whose panels are current */
     int64_t step;      /* the newest one that was loaded (schedule_step) */
-    int64_t wanted;    /* the one up to which panels_try and panels_ahead may bring; -1: none */
+    int64_t wanted;    /* the one up to which panels_try may bring; -1: none */
 };
 
 /* Allocate the feeds and their events; `in` and `steps` stay the caller's.  The caller sets the
@@ -79,8 +79,7 @@ int panels_fill(struct panels *panels, int64_t rows, struct error *err);
  * Blocks as panels_load does. */
 int panels_prefetch(struct panels *panels, int64_t super, struct error *err);
 
-/* From now until the next load, panels_try and panels_ahead may bring what comes up to that
- * slab. */
+/* From now until the next load, panels_try may bring what comes up to that slab. */
 void panels_want(struct panels *panels, int64_t super, int64_t slab);
 
 /* Whether a part of what comes up to the step after the one that was loaded last has been read, and
@@ -88,10 +87,8 @@ void panels_want(struct panels *panels, int64_t super, int64_t slab);
 bool panels_come(const struct panels *panels);
 
 /* Copy one more part of what is wanted to the device, if it has been read and there is room for it.
- * Does not block.  False when there is none, or something failed.  panels_ahead: blocks until it
- * has been read, so no rank may wait in a save for one that does so. */
+ * Does not block.  False when there is none, or something failed. */
 bool panels_try(struct panels *panels, struct error *err);
-bool panels_ahead(struct panels *panels, struct error *err);
 
 /* Before a product reads the current panel of an operand: let the compute stream wait for what has
  * been copied of it, and make of that what is multiplied (standard.h, embedding.h), once.  Only

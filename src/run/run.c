@@ -154,18 +154,13 @@ static bool is_busy(struct run *run, struct error *err)
 }
 
 /* Bring what a strip needs and, while so many strips wait for the device, what the next ones need:
- * its queue takes the products of some twelve, and panels would wait behind a full one.  In a
- * triangle's first slab, what the second one needs, too.  Elsewhere some ranks would wait for it
- * while others save, which take no panels and wait for these ranks. */
+ * its queue takes the products of some twelve, and panels would wait behind a full one. */
 static int fill(struct run *run, const struct block *strip, struct error *err)
 {
     const struct block *tile = &run->acc.block;
     int64_t rows = strip->row - tile->row + strip->rows;
     while (panels_fill(&run->panels, rows, err) == 0 && rows < tile->rows && is_busy(run, err))
         rows = min_i64(rows + run->plan->strip_rows, tile->rows);
-    while (!err->code && run->plan->triangle && rows == tile->rows && is_busy(run, err) &&
-           panels_ahead(&run->panels, err))
-        ;
     return err->code;
 }
 
