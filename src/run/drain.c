@@ -25,14 +25,6 @@ void drain_close(struct drain *d)
     events_destroy(d->device, d->drained, STRIPS_MAX);
 }
 
-int drain_copy(struct drain *d, const struct matrix *acc, const struct block *part,
-               struct error *err)
-{
-    while (!outlet_ready(d->out) && panels_try(d->panels, err))
-        ;
-    return err->code ? err->code : outlet_copy(d->out, acc, part, err);
-}
-
 bool drain_computes(const struct drain *d)
 {
     const struct problem *p = d->problem;
@@ -134,7 +126,7 @@ static int mirror_part(struct drain *d, const struct matrix *acc, const struct b
     if (dev->mirror(dev, &mirror, err) ||
         (with_c0 && dev->record(dev, d->c0_used[buffer], STREAM_OUT, err)))
         return err->code;
-    return drain_copy(d, &to, part, err);
+    return outlet_copy(d->out, &to, part, err);
 }
 
 /* Make what a strip's square has above the diagonal the mirror of what it has below, where the
@@ -213,9 +205,7 @@ static int end_strip(struct drain *d, const struct block *strip, struct error *e
     return 0;
 }
 
-/* Enqueue the next part of the finished tile: of a strip's mirrors or, after these, of the strip.
- * Blocks until a slot is free. */
-static int drain_part(struct drain *d, struct error *err)
+int drain_part(struct drain *d, struct error *err)
 {
     struct device *dev = d->device;
     const struct mirrored how = as_c(d->problem);
@@ -232,34 +222,17 @@ static int drain_part(struct drain *d, struct error *err)
     }
     part = block_cut_part(&strip, &cut, d->part);
     if ((d->part == 0 && reflect_square(d, d->strip, err)) || combine_part(d, &part, err) ||
-        drain_copy(d, &d->tile, &part, err))
+        outlet_copy(d->out, &d->tile, &part, err))
         return err->code;
     return ++d->part == block_cut_parts(&strip, &cut) ? end_strip(d, &strip, err) : 0;
 }
 
-int drain_strip(struct drain *d, int64_t index, struct error *err)
-{
-    while (!block_empty(&d->tile.block) && d->strip <= index)
-        if (drain_part(d, err))
-            return err->code;
-    return 0;
-}
-
-int drain_some(struct drain *d, struct error *err)
-{
-    while (d->plan->tiles > 1 && !block_empty(&d->tile.block) && outlet_ready(d->out) &&
-           (outlet_flows(d->out) || !panels_come(d->panels)))
-        if (drain_part(d, err))
-            return err->code;
-    return 0;
-}
-
 int drain_rest(struct drain *d, struct error *err)
 {
-    while (!block_empty(&d->tile.block)) {
+    while (drain_has(d, INT64_MAX)) {
         if (comm_raised(d->comm))
             return err->code = ERROR_ELSEWHERE;
-        if (drain_strip(d, d->strip, err))
+        if (drain_part(d, err))
             return err->code;
     }
     return 0;

@@ -6,8 +6,8 @@
 #include "check.h"
 #include "comm.h"
 #include "intake.h"
+#include "matrix.h"
 #include "outlet.h"
-#include "panels.h"
 
 struct drain {
     const struct problem *problem;
@@ -16,7 +16,6 @@ struct drain {
     struct device *device;
     struct intake *in;     /* brings C0 */
     struct outlet *out;    /* takes C */
-    struct panels *panels; /* may bring panels while no slot of the outlet is free */
     struct check *check;
     struct matrix tile;    /* that leaves; its block is empty from when all of it is enqueued */
     int64_t strip;         /* of its strips, the one that is enqueued next */
@@ -51,26 +50,21 @@ int drain_begin(struct drain *drain, const struct matrix *tile, struct error *er
 /* The last products of strip `index` are enqueued, of the tile that is multiplied. */
 int drain_multiplied(struct drain *drain, int64_t index, struct error *err);
 
-/* Enqueue what brings strip `index` of the finished tile into C's file, once its products are done;
- * products enqueued later wait until it has left the device, if they go into the same memory.
- * Blocks until slots are free.  The strips before are enqueued already; does nothing without such a
- * strip. */
-int drain_strip(struct drain *drain, int64_t index, struct error *err);
+/* Whether strip `index` of the finished tile, or one before it, is not enqueued yet. */
+static inline bool drain_has(const struct drain *drain, int64_t index)
+{
+    return !block_empty(&drain->tile.block) && drain->strip <= index;
+}
 
-/* Where the next tile has memory of its own: as much of the finished one as there are free slots
- * for; while panels_come, only as long as outlet_flows.  Waits for the verdicts of the tile before
- * alone. */
-int drain_some(struct drain *drain, struct error *err);
+/* Enqueue the next part of the finished tile, which it has, once its products are done: of a
+ * strip's mirrors or, after these, of the strip.  Products enqueued later wait until the strip has
+ * left the device, if they go into the same memory.  Blocks until C0's part has come, which is the
+ * next to come, and a slot of the outlet is free, which the disk alone decides. */
+int drain_part(struct drain *drain, struct error *err);
 
-/* All that is not enqueued yet.  Blocks as drain_strip does.  Ends early with ERROR_ELSEWHERE when
- * another rank has failed. */
+/* All that is not enqueued yet.  Ends early with ERROR_ELSEWHERE when another rank has failed. */
 int drain_rest(struct drain *drain, struct error *err);
 
 /* Enqueue copies of the mirror (schedule.h) of the strip's sums, as they are, likewise. */
 int drain_sums_mirror(struct drain *drain, const struct matrix *acc, int64_t index,
                       struct error *err);
-
-/* Copy a part of the accumulators into a slot of the outlet, and on to whatever is written now.
- * Blocks until a slot is free. */
-int drain_copy(struct drain *drain, const struct matrix *acc, const struct block *part,
-               struct error *err);

@@ -9,14 +9,11 @@
 #include "schedule.h"
 #include "statistics.h"
 
-enum { DEEP = 4 }; /* buffers, with which a panel can come while two products wait for theirs */
-
 int panels_open(struct panels *p, const struct problem *problem, const struct plan *plan,
                 struct device *device, struct intake *in, struct steps *steps, struct error *err)
 {
     *p = (struct panels){
         .problem = problem, .plan = plan, .device = device, .in = in, .steps = steps};
-    p->wanted = -1;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
         feed->buffers = plan->buffers[operand];
@@ -143,30 +140,46 @@ static int64_t first_row(const struct panels *p, enum operand operand, const str
     return by_cols ? part->col / schedule_file_lines(p->problem, 1) : part->row;
 }
 
-/* Whether the part that comes is of this step's panel, and all that is left of that is for rows
- * from `end_row` on. */
-static bool is_beyond(const struct panels *p, const struct transfer *comes, int64_t step,
-                      int64_t end_row)
+/* Whether the part that comes is of the last slab within reach, and all that is left of its panel
+ * is for rows of C beyond. */
+static bool is_beyond(const struct panels *p, const struct transfer *comes,
+                      const struct reach *reach)
 {
     const struct block_cut cut = schedule_cut(p->problem, p->plan, comes->operand);
-    if (!comes_by_rows(p, comes->operand) ||
-        schedule_step(p->plan, comes->super, comes->slab) != step)
+    if (!comes_by_rows(p, comes->operand) || comes->super != reach->super ||
+        comes->slab != reach->slab)
         return false;
     const struct block rest = block_cut_rest(&comes->whole, &cut, comes->part);
-    return first_row(p, comes->operand, &rest) >= end_row;
+    return first_row(p, comes->operand, &rest) >= reach->end_row;
 }
 
-/* Bring all that comes up to a step to the device, but what is_beyond. */
-static int bring(struct panels *p, int64_t step, int64_t end_row, struct error *err)
+/* What comes next, if it is of the slabs within reach; null if it is not. */
+static const struct transfer *next_within(const struct panels *p, const struct reach *reach)
 {
-    const struct transfer *comes;
-    while ((comes = intake_next(p->in)) && comes->operand != OPERAND_C && comes->step <= step)
-        if (feed_begin(p, comes->operand, comes, err) || is_beyond(p, comes, step, end_row) ||
-            p->between(p->context, err) || copy_next(p, comes, err))
-            break;
-    if (!err->code && mark_full(p, OPERAND_B, err) == 0)
-        mark_full(p, OPERAND_A, err);
-    return err->code;
+    const struct transfer *comes = intake_next(p->in);
+    const int64_t last = schedule_step(p->plan, reach->super, reach->slab);
+    return comes && comes->operand != OPERAND_C && comes->step <= last ? comes : NULL;
+}
+
+bool panels_bring(struct panels *p, const struct reach *reach, struct error *err)
+{
+    const struct transfer *comes = next_within(p, reach);
+    return comes && feed_begin(p, comes->operand, comes, err) == 0 &&
+           !is_beyond(p, comes, reach) && copy_next(p, comes, err) == 0;
+}
+
+/* Whether the panel that comes has a buffer. */
+static bool has_buffer(const struct panels *p, enum operand operand, const struct transfer *comes)
+{
+    const struct feed *feed = &p->feeds[operand];
+    return feed_has(feed, comes) || p->device->reached(p->device, feed_next(feed)->used);
+}
+
+bool panels_come(const struct panels *p, const struct reach *reach)
+{
+    const struct transfer *comes = intake_comes(p->in) ? next_within(p, reach) : NULL;
+    return comes && !is_beyond(p, comes, reach) && has_buffer(p, comes->operand, comes) &&
+           (!brings_both(p) || has_buffer(p, OPERAND_A, comes));
 }
 
 int panels_standardize(struct panels *p, const struct matrix *matrix, const struct block *block,
@@ -242,7 +255,7 @@ int panels_prepare(struct panels *p, enum operand operand, struct error *err)
     enum operand from = operand == OPERAND_A && p->plan->triangle ? OPERAND_B : operand;
     const struct panel *comes = panels_current(p, from);
     struct block_cut cut = schedule_cut(p->problem, p->plan, from);
-    if (dev->wait(dev, STREAM_COMPUTE, panel->full, err))
+    if (mark_full(p, from, err) || dev->wait(dev, STREAM_COMPUTE, panel->full, err))
         return err->code;
     if (p->feeds[operand].buffers == 0 && !embedding_needed(p->problem, operand))
         return 0; /* it is a part of B's */
@@ -253,11 +266,6 @@ int panels_prepare(struct panels *p, enum operand operand, struct error *err)
             return err->code;
     }
     return 0;
-}
-
-int panels_fill(struct panels *p, int64_t rows, struct error *err)
-{
-    return bring(p, p->step, p->tile.row + rows, err);
 }
 
 /* The newest panel of an operand for a slab of a tile: one that was brought for an earlier tile
@@ -274,19 +282,6 @@ static struct panel *find_panel(const struct panels *p, enum operand operand,
     return &feed->ring[at];
 }
 
-void panels_want(struct panels *p, int64_t super, int64_t slab)
-{
-    p->wanted = schedule_step(p->plan, super, slab);
-}
-
-int panels_prefetch(struct panels *p, int64_t super, struct error *err)
-{
-    const struct block tile = own_tile(p, super);
-    if (super >= schedule_supers(p->plan) || plan_depth(p->plan) < DEEP)
-        return 0;
-    return bring(p, schedule_step(p->plan, super, 0), tile.row + tile.rows, err);
-}
-
 /* The panel of op(A) in a triangle: what that of op(B) has of the file for the tile's rows. */
 static struct panel part_of_b(const struct panels *p, const struct block *tile, int64_t slab)
 {
@@ -298,14 +293,11 @@ static struct panel part_of_b(const struct panels *p, const struct block *tile, 
     return part;
 }
 
-int panels_load(struct panels *p, int64_t super, int64_t slab, bool all, struct error *err)
+void panels_use(struct panels *p, int64_t super, int64_t slab)
 {
     const struct block tile = own_tile(p, super);
-    p->step = schedule_step(p->plan, super, slab);
-    p->wanted = -1;
-    if (p->plan->slabs == 0 || bring(p, p->step, tile.row + (all ? tile.rows : 0), err) ||
-        block_empty(&tile))
-        return err->code;
+    if (p->plan->slabs == 0 || block_empty(&tile))
+        return;
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
         if (feed->buffers > 0)
@@ -316,36 +308,6 @@ int panels_load(struct panels *p, int64_t super, int64_t slab, bool all, struct 
     }
     if (p->feeds[OPERAND_A].buffers == 0)
         p->feeds[OPERAND_A].part = part_of_b(p, &tile, slab);
-    p->tile = tile;
-    return 0;
-}
-
-/* Whether the panel that comes has a buffer. */
-static bool has_buffer(const struct panels *p, enum operand operand, const struct transfer *comes)
-{
-    const struct feed *feed = &p->feeds[operand];
-    return feed_has(feed, comes) || p->device->reached(p->device, feed_next(feed)->used);
-}
-
-/* What has come for the steps up to this one and has a buffer; null if that is not so. */
-static const struct transfer *comes_for(const struct panels *p, int64_t step)
-{
-    const struct transfer *comes = intake_comes(p->in) ? intake_next(p->in) : NULL;
-    bool can = comes && comes->operand != OPERAND_C && comes->step <= step &&
-               has_buffer(p, comes->operand, comes) &&
-               (!brings_both(p) || has_buffer(p, OPERAND_A, comes));
-    return can ? comes : NULL;
-}
-
-bool panels_come(const struct panels *p)
-{
-    return comes_for(p, p->step + 1) != NULL;
-}
-
-bool panels_try(struct panels *p, struct error *err)
-{
-    const struct transfer *comes = comes_for(p, p->wanted);
-    return comes && feed_begin(p, comes->operand, comes, err) == 0 && copy_next(p, comes, err) == 0;
 }
 
 int panels_release(struct panels *p, struct error *err)

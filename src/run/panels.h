@@ -40,13 +40,6 @@ struct panels {
     struct feed feeds[2];        /* of A and of B */
     struct standardize standard; /* set by the caller: what their elements become, if the problem
                                     has a standard */
-    int (*between)(void *context, struct error *err); /* set by the caller: what is done between
-                                                         parts that come; must not wait for
-                                                         panels */
-    void *context;
-    struct block tile; /* the one whose panels are current */
-    int64_t step;      /* the newest one that was loaded (schedule_step) */
-    int64_t wanted;    /* the one up to which panels_try may bring; -1: none */
 };
 
 /* Allocate the feeds and their events; `in` and `steps` stay the caller's.  The caller sets the
@@ -62,33 +55,36 @@ static inline struct panel *panels_current(const struct panels *panels, enum ope
 }
 const struct matrix *panels_factor(const struct panels *panels, enum operand operand);
 
-/* Make the panels of B and A for one slab of the rank's tile in a super-block the current ones.  Of
- * what comes in the order of C's rows, which is op(A) unless it is transposed and a triangle's
- * panel (plan_comes_by_rows), it brings what comes before the end of the tile's rows or, if not
- * `all`, before the first of them.  A rank without a tile there takes what comes for its later
- * ones, as all ranks must in every step.  Super-blocks and slabs come in ascending order.  Blocks
- * until slots are full and buffers are free. */
-int panels_load(struct panels *panels, int64_t super, int64_t slab, bool all, struct error *err);
+/* How far panels are to come: all that comes before those of a slab of a super-block, and of these
+ * what comes before a row of C.  That matters where they come in the order of C's rows: op(A)
+ * unless it is transposed, and a triangle's panel (plan_comes_by_rows). */
+struct reach {
+    int64_t super, slab, end_row;
+};
 
-/* Copy what the first `rows` rows of the tile need of these panels to the device, as far as it is
- * not there; of a triangle's all for the rows of the triangle.  Blocks until slots are full. */
-int panels_fill(struct panels *panels, int64_t rows, struct error *err);
+/* All of the panels of a slab. */
+static inline struct reach reach_slab(int64_t super, int64_t slab)
+{
+    return (struct reach){super, slab, INT64_MAX};
+}
 
-/* Before the last slab of a tile is multiplied: bring the first slab of the next super-block,
- * which panels_load then finds on the device.  Does nothing where there are too few buffers.
- * Blocks as panels_load does. */
-int panels_prefetch(struct panels *panels, int64_t super, struct error *err);
+/* Copy the next part of what comes to the device.  False when all within the reach has been, or
+ * something failed.
+ *
+ * Blocks until the part is in a slot and a buffer is free.  That cannot last for ever.  Buffers
+ * wait for products that are enqueued already.  Threads fill the slots, and need of the ranks only
+ * that they take parts in the order of the schedule (exchange.h).  So no rank may wait for the
+ * others, as save_step does, before it has brought what these wait for: in each step all ranks
+ * bring the same panels, also one without a tile, which takes what comes for its later ones. */
+bool panels_bring(struct panels *panels, const struct reach *reach, struct error *err);
 
-/* From now until the next load, panels_try may bring what comes up to that slab. */
-void panels_want(struct panels *panels, int64_t super, int64_t slab);
+/* Whether panels_bring would copy a part at once. */
+bool panels_come(const struct panels *panels, const struct reach *reach);
 
-/* Whether a part of what comes up to the step after the one that was loaded last has been read, and
- * there is room for it.  Does not block. */
-bool panels_come(const struct panels *panels);
-
-/* Copy one more part of what is wanted to the device, if it has been read and there is room for it.
- * Does not block.  False when there is none, or something failed. */
-bool panels_try(struct panels *panels, struct error *err);
+/* Make the panels of B and A for one slab of the rank's tile in a super-block the current ones.
+ * They have been brought, at least up to the tile's first row.  Does nothing without such a
+ * tile. */
+void panels_use(struct panels *panels, int64_t super, int64_t slab);
 
 /* Before a product reads the current panel of an operand: let the compute stream wait for what has
  * been copied of it, and make of that what is multiplied (standard.h, embedding.h), once.  Only

@@ -153,15 +153,59 @@ static bool is_busy(struct run *run, struct error *err)
            min_i64(STRIPS_WAITING * steps, STRIPS_WAITING + steps);
 }
 
+/* Where the next tile has memory of its own, as much of the finished one leaves as there are free
+ * slots for; while a part of the step after the reach has come, only as long as the outlet
+ * flows. */
+static int leave(struct run *run, const struct reach *reach, struct error *err)
+{
+    const struct reach next = reach_slab(reach->super, reach->slab + 1);
+    while (run->plan->tiles > 1 && drain_has(&run->drain, INT64_MAX) && outlet_ready(&run->out) &&
+           (outlet_flows(&run->out) || !panels_come(&run->panels, &next)))
+        if (drain_part(&run->drain, err))
+            return err->code;
+    return 0;
+}
+
+/* Bring panels; between their parts the finished tile leaves. */
+static int bring(struct run *run, const struct reach *reach, struct error *err)
+{
+    while (panels_bring(&run->panels, reach, err) && leave(run, reach, err) == 0)
+        ;
+    return err->code;
+}
+
+/* Bring the panels of a slab, and make them the current ones. */
+static int load(struct run *run, struct reach reach, struct error *err)
+{
+    if (bring(run, &reach, err) == 0)
+        panels_use(&run->panels, reach.super, reach.slab);
+    return err->code;
+}
+
 /* Bring what a strip needs and, while so many strips wait for the device, what the next ones need:
  * its queue takes the products of some twelve, and panels would wait behind a full one. */
-static int fill(struct run *run, const struct block *strip, struct error *err)
+static int fill(struct run *run, struct reach reach, const struct block *strip, struct error *err)
 {
-    const struct block *tile = &run->acc.block;
-    int64_t rows = strip->row - tile->row + strip->rows;
-    while (panels_fill(&run->panels, rows, err) == 0 && rows < tile->rows && is_busy(run, err))
-        rows = min_i64(rows + run->plan->strip_rows, tile->rows);
+    const int64_t end = run->acc.block.row + run->acc.block.rows;
+    reach.end_row = strip->row + strip->rows;
+    while (bring(run, &reach, err) == 0 && reach.end_row < end && is_busy(run, err))
+        reach.end_row = min_i64(reach.end_row + run->plan->strip_rows, end);
     return err->code;
+}
+
+/* Let a strip of the tile before leave, into whose memory products follow.  While no slot is free,
+ * panels of the second slab come. */
+static int leave_strip(struct run *run, int64_t super, int64_t index, struct error *err)
+{
+    const struct reach next = reach_slab(super, 1);
+    while (drain_has(&run->drain, index)) {
+        while (run->plan->slabs > 1 && !outlet_ready(&run->out) &&
+               panels_come(&run->panels, &next) && panels_bring(&run->panels, &next, err))
+            ;
+        if (err->code || drain_part(&run->drain, err))
+            return err->code;
+    }
+    return 0;
 }
 
 /* A tile's first slab, and in a triangle each, follows the rows as they come; the first one also,
@@ -173,24 +217,23 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
     struct drain *drain = &run->drain;
     int64_t strips = schedule_strips(run->plan, tile);
     const bool follows = slab == 0 && run->plan->tiles == 1;
-    if (slab == 0 && run->plan->slabs > 1)
-        panels_want(&run->panels, super, 1);
-    for (int64_t i = 0; i < strips || (follows && !block_empty(&drain->tile.block)); i++) {
+    const struct reach all = reach_slab(super, slab);
+    for (int64_t i = 0; i < strips || (follows && drain_has(drain, INT64_MAX)); i++) {
         struct block strip = schedule_strip(run->problem, run->plan, tile, i);
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
-        if (follows && drain_strip(drain, i, err))
+        if (follows && leave_strip(run, super, i, err))
             return err->code;
         if (block_empty(&strip))
             continue;
-        if (fill(run, &strip, err) || panels_prepare(&run->panels, OPERAND_B, err) ||
+        if (fill(run, all, &strip, err) || panels_prepare(&run->panels, OPERAND_B, err) ||
             panels_prepare(&run->panels, OPERAND_A, err) ||
             check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err))
             return err->code;
         if (slab + 1 == run->plan->slabs && drain_multiplied(drain, i, err))
             return err->code;
     }
-    return panels_fill(&run->panels, run->problem->m, err);
+    return bring(run, &all, err);
 }
 
 static int slab_multiply(struct run *run, int64_t super, int64_t slab, struct error *err)
@@ -206,27 +249,37 @@ static int slab_multiply(struct run *run, int64_t super, int64_t slab, struct er
     return panels_release(&run->panels, err);
 }
 
+enum { DEEP = 4 }; /* buffers, with which a panel can come while two products wait for theirs */
+
+/* Before the last slab of a tile is multiplied, bring the first one of the next super-block, where
+ * there are buffers for it. */
+static int prefetch(struct run *run, const struct reach *next, struct error *err)
+{
+    const struct plan *plan = run->plan;
+    if (next->super == schedule_supers(plan) || plan_depth(plan) < DEEP)
+        return 0;
+    return bring(run, next, err);
+}
+
 /* All slabs of the tile, the first of which is on its way; and then the first one of the next tile,
  * so that it is there when this one is drained. */
 static int tile_multiply(struct run *run, int64_t super, struct error *err)
 {
     const struct block *tile = &run->acc.block;
     const int64_t slabs = run->plan->slabs;
-    const bool by_rows = plan_comes_by_rows(run->problem, run->plan);
+    const int64_t first_row = plan_comes_by_rows(run->problem, run->plan) ? tile->row : INT64_MAX;
     intake_interrupt(&run->in);
     if (check_begin(&run->check, tile, err) ||
         (run->problem->continues && check_resume(&run->check, run->acc.memory, err)))
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
-        bool last = slab + 1 == slabs;
-        if (outlet_check(&run->out, err) ||
-            (last && panels_prefetch(&run->panels, super + 1, err)) ||
-            slab_multiply(run, super, slab, err) || drain_some(&run->drain, err))
-            return err->code;
-        if (!last && save_step(run, super, slab + 1, err))
-            return err->code;
-        if (last ? panels_load(&run->panels, super + 1, 0, true, err)
-                 : panels_load(&run->panels, super, slab + 1, !by_rows, err))
+        const bool last = slab + 1 == slabs;
+        const struct reach here = reach_slab(super, slab);
+        const struct reach next = last ? reach_slab(super + 1, 0)
+                                       : (struct reach){super, slab + 1, first_row};
+        if (outlet_check(&run->out, err) || (last && prefetch(run, &next, err)) ||
+            slab_multiply(run, super, slab, err) || leave(run, &here, err) ||
+            (!last && save_step(run, super, slab + 1, err)) || load(run, next, err))
             return err->code;
     }
     return 0;
@@ -239,9 +292,9 @@ static int super_pass(struct run *run, int64_t super, struct error *err)
     int64_t slabs = run->plan->slabs > 0 ? run->plan->slabs : 1;
     run->acc.block = (struct block){0};
     for (int64_t slab = 1; slab <= slabs; slab++)
-        if ((slab == slabs && panels_load(&run->panels, super + 1, 0, true, err)) ||
+        if ((slab == slabs && load(run, reach_slab(super + 1, 0), err)) ||
             save_step(run, super, slab, err) ||
-            (slab < slabs && panels_load(&run->panels, super, slab, true, err)))
+            (slab < slabs && load(run, reach_slab(super, slab), err)))
             return err->code;
     return 0;
 }
@@ -262,7 +315,7 @@ static int all_tiles(struct run *run, struct error *err)
     int rank = comm_place(run->comm);
     int64_t found = 0; /* the super-block after that of `tile` */
     struct block tile = schedule_next_tile(run->problem, plan, rank, &found);
-    if (panels_load(&run->panels, 0, 0, false, err))
+    if (load(run, (struct reach){.end_row = tile.row}, err))
         return err->code;
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         if (block_empty(&tile) || super + 1 < found) {

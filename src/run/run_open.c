@@ -161,12 +161,6 @@ static int open_staging(struct run *run, struct error *err)
     return 0;
 }
 
-/* What is done between parts of panels. */
-static int leave(void *drain, struct error *err)
-{
-    return drain_some(drain, err);
-}
-
 /* The parts between the staging slots and the device. */
 static int open_parts(struct run *run, struct error *err)
 {
@@ -177,14 +171,11 @@ static int open_parts(struct run *run, struct error *err)
                                 .device = dev,
                                 .in = &run->in,
                                 .out = &run->out,
-                                .panels = &run->panels,
                                 .check = &run->check};
     if (steps_open(&run->steps, dev, run->trace, err) ||
         panels_open(&run->panels, run->problem, run->plan, dev, &run->in, &run->steps, err) ||
         drain_open(&run->drain, err))
         return err->code;
-    run->panels.between = leave;
-    run->panels.context = &run->drain;
     return 0;
 }
 

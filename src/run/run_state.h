@@ -5,6 +5,7 @@
 #include "cache.h"
 #include "drain.h"
 #include "exchange.h"
+#include "panels.h"
 #include "planner.h"
 #include "saver.h"
 #include "statistics.h"

@@ -195,7 +195,7 @@ static int write_sums(struct run *run, struct error *err)
             return err->code;
         for (int64_t j = 0; j < block_cut_parts(&strip, &cut); j++) {
             struct block part = block_cut_part(&strip, &cut, j);
-            if (drain_copy(&run->drain, &run->acc, &part, err))
+            if (outlet_copy(&run->out, &run->acc, &part, err))
                 return err->code;
         }
     }

@@ -313,8 +313,8 @@ static inline int64_t last_read(const struct problem *p, const struct plan *plan
 }
 
 /* When a panel comes, the product that last reads the one in its buffer has been enqueued; those of
- * a super-block's first two steps may come before the product of the slab before (panels_prefetch,
- * panels_want). */
+ * a super-block's first two steps may come before the product of the slab before (prefetch and
+ * leave_strip in run.c). */
 static inline void check_buffers(int rank, const struct sequence *s, const struct problem *p,
                                  const struct plan *plan, enum operand operand)
 {
