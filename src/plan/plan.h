@@ -45,7 +45,6 @@ struct plan {
     int ranks_per_node;         /* consecutive ranks, which share what they read */
     int block_rows, block_cols; /* the block of the grid that these are; 1 x 1: they are none */
     int64_t node_lines[2];      /* the most rows, columns of the grid in which a node has ranks */
-    double head_start;          /* of a triangle (triangle.h) */
     int64_t tile_rows, tile_cols,
         slab; /* the largest of each; slab is a multiple of GEMM_QUANTUM */
     int64_t supers_down, supers_across; /* super-blocks */

@@ -236,6 +236,11 @@ static void set_triangle(const struct query *q, int rows, int cols, struct plan 
     plan->node_lines[0] = plan->node_lines[1] = 1;
     plan->tile_rows = triangle_height(q->p->m, plan);
     plan->strip_rows = plan_triangle_strip_rows(q, plan);
+    plan->tile_cols = 0;
+    for (int rank = 0; rank < rows * cols; rank++) {
+        struct block tile = schedule_triangle(q->p, plan, rank);
+        plan->tile_cols = max_i64(plan->tile_cols, tile.cols);
+    }
 }
 
 static void search_triangles(const struct query *q, struct plan *plan, struct plan *best)

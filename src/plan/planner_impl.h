@@ -121,10 +121,6 @@ double plan_first_wait(const struct problem *p, const struct plan *plan, const s
 double plan_longest_wait(const struct problem *p, const struct plan *plan, double feed,
                          double device, double *last);
 
-/* What a rank could multiply, of an even part of a triangle, while its first slab's panel comes row
- * by row (triangle.h); 0 where it does not. */
-double plan_head_start(const struct query *q, const struct plan *plan);
-
 /* What a device multiplies in some slabs of a tile: `k` is theirs together. */
 struct tile_product {
     int64_t rows, cols, k, slabs;

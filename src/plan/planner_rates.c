@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "check_size.h"
-#include "embedding.h"
 #include "integers.h"
 #include "planner_impl.h"
 #include "quantity.h"
@@ -14,7 +13,6 @@ enum {
     GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
     GEMM_BLOCK = 128,       /* of C, side: what a multiprocessor computes at a time, more or less */
 };
-static const double head_start_most = 0.5;      /* where more, all ranks wait for reading */
 static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
 static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
 static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */
@@ -222,18 +220,4 @@ double plan_longest_wait(const struct problem *p, const struct plan *plan, doubl
     wait = fmax(wait, plan_first_wait(p, plan, &lowest, feed, device, &of_lowest));
     *last = fmax(*last, of_lowest);
     return wait;
-}
-
-double plan_head_start(const struct query *q, const struct plan *plan)
-{
-    const struct problem *p = q->p;
-    const double ranks = (double)plan->grid_rows * plan->grid_cols;
-    if (!plan_comes_by_rows(p, plan) || plan->slab == 0)
-        return 0;
-    double panel = (double)p->n * (double)plan->slab * embedding_stored(p, OPERAND_B) *
-                   (double)problem_element(p, OPERAND_B);
-    double comes =
-        panel / fmin(plan_read_rate(p, q->machine, plan, OPERAND_B), q->machine->in_bytes_per_s);
-    double product = 2 * problem_products(p) * (double)p->k / ranks / plan->gemm_flops_per_s;
-    return fmin(head_start_most, comes / product);
 }

@@ -12,24 +12,12 @@ static bool has_stripes(const struct query *q)
            p->matrix[OPERAND_B].chunk_rows == 0 && !problem_through_hdf5(p, OPERAND_B);
 }
 
-/* Cut the triangle for the ranks, as its panel comes. */
-static void cut_triangle(const struct query *q, struct plan *plan)
-{
-    plan->head_start = plan_head_start(q, plan);
-    plan->tile_cols = 0;
-    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
-        struct block tile = schedule_triangle(q->p, plan, rank);
-        plan->tile_cols = max_i64(plan->tile_cols, tile.cols);
-    }
-    plan_set_counts(q, plan);
-}
-
 void plan_try_triangle(const struct query *q, struct plan *plan, struct plan *best)
 {
     const int64_t stripe = has_stripes(q) ? schedule_file_lines(q->p, plan->strip_rows) : 0;
     for (int striped = 0; striped <= (stripe > 0); striped++) {
         plan->stripe = striped * stripe;
-        cut_triangle(q, plan);
+        plan_set_counts(q, plan);
         plan_set_held(plan, OPERAND_COUNT);
         if (plan->slabs == 1)
             plan->buffers[OPERAND_A] = plan->buffers[OPERAND_B] = 1;

@@ -35,40 +35,19 @@ int64_t triangle_height(int64_t side, const struct plan *plan)
     return height;
 }
 
-/* 1 + sqrt(2) + ... + sqrt(n), to 0.0005: Euler and Maclaurin's formula, with zeta(-1/2). */
-static double sum_of_roots(double n)
-{
-    return n < 1 ? 0 : sqrt(n) * (2 * n / 3 + 1.0 / 2 + 1 / (24 * n)) - 0.2078862;
-}
-
 /* A band, rows [first, end) of the triangle, whose columns are cut. */
 struct band {
     int64_t first, end, strip;
     int parts;
-    double head_start; /* of an even part, what a rank multiplies while one row comes */
 };
 
-/* How late all parts before `index` are, together, of parts of equal areas: rows of the band, whose
- * square is so many parts' worth, above the first ones of a part. */
-static double late_before(double height, double square, int parts, int index)
-{
-    double first = parts - floor(square); /* to begin within the square */
-    double rest = sum_of_roots(parts - first) - sum_of_roots(parts - index);
-    return index <= first ? 0 : height * (index - first - rest / sqrt(square));
-}
-
-/* Where a part begins.  Those that are late have less, and others more: all areas together are the
- * band's. */
+/* Where a part begins, of parts of equal areas. */
 static int64_t column_edge(const struct band *b, int index)
 {
     const int64_t first = b->first, end = b->end;
     double height = (double)(end - first), left = (double)first * height;
     double high = fmin((double)b->strip, height);
-    double all = left + height * (height + high) / 2, even = all / b->parts;
-    double square = (all - left) / even;
-    double late = late_before(height, square, b->parts, index) -
-                  late_before(height, square, b->parts, b->parts) * index / b->parts;
-    double area = even * (index - late * b->head_start);
+    double all = left + height * (height + high) / 2, area = all * index / b->parts;
     if (index == b->parts || height == 0)
         return end;
     if (area <= left)
@@ -80,8 +59,7 @@ static int64_t column_edge(const struct band *b, int index)
 struct block triangle_tile(const struct problem *p, const struct plan *plan, int row, int col)
 {
     int64_t first = row_edge(p->m, plan, row), end = row_edge(p->m, plan, row + 1);
-    const struct band band = {first, end, plan->strip_rows, plan->grid_cols,
-                              plan->head_start / (double)p->m};
+    const struct band band = {first, end, plan->strip_rows, plan->grid_cols};
     int64_t left = column_edge(&band, col), right = column_edge(&band, col + 1);
     int64_t top = max_i64(first, left), width = problem_width(p);
     if (top >= end || left >= right)

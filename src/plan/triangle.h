@@ -13,9 +13,7 @@
  *
  * A triangle is one super-block.  Its rows are cut into as many bands of equal areas as the grid
  * has rows: of side s, band i of P has the rows from about s sqrt(i / P) on, and all columns up to
- * its last row.  Its columns are cut into as many parts as the grid has columns: of equal areas or,
- * where the panel comes row by row, of more the sooner a part's first rows come, in the first slab.
- * While all rows come, a rank could multiply plan.head_start of an even part.
+ * its last row.  Its columns are cut into as many parts of equal areas as the grid has columns.
  * All ranks need parts of the same panel, op(B)'s of the slab, for their columns and, as op(A)'s,
  * for their rows: it is read once, and each device gets what it needs of it.  A tile is multiplied
  * strip by strip, each strip up to its last row's element on the diagonal.  What a strip has beside

@@ -136,52 +136,6 @@ static void test_balance_of_columns(void **state)
         }
 }
 
-/* Parts of columns are the smaller the later their first rows come, so that all end together. */
-static void test_head_start(void **state)
-{
-    (void)state;
-    const struct problem p = make_symmetric(98304, 49152, 2);
-    for (int rows = 1; rows <= 2; rows++)
-        for (int cols = 1; cols <= 12; cols++) {
-            struct plan plan = {.triangle = true, .grid_rows = rows, .grid_cols = cols};
-            plan.head_start = 0.5;
-            plan.strip_rows = 256;
-            double even = problem_products(&p) / (rows * cols), all = 0;
-            for (int row = 0; row < rows; row++) {
-                double least = INFINITY, most = 0;
-                for (int col = 0; col < cols; col++) {
-                    struct block tile = triangle_tile(&p, &plan, row, col);
-                    double area = triangle_area(&tile, 1);
-                    double ends = area / even + plan.head_start * (double)tile.row / (double)p.m;
-                    least = fmin(least, ends);
-                    most = fmax(most, ends);
-                    all += area;
-                }
-                assert_true(most - least < 0.035);
-            }
-            assert_true(all == problem_products(&p));
-        }
-}
-
-/* It is planned where rows come one after the other, and only there. */
-static void test_planned_head_start(void **state)
-{
-    (void)state;
-    for (int by_rows = 0; by_rows < 2; by_rows++) {
-        struct problem p = make_symmetric(49152, 49152, 2), part;
-        struct machine m = make_machine(2, (size_t)140 << 30, (size_t)200 << 30, true);
-        struct work work;
-        struct plan plan;
-        m.ranks_per_node = 2;
-        p.trans[OPERAND_A] = !by_rows;
-        p.trans[OPERAND_B] = by_rows;
-        work_begin(&work, &p);
-        assert_true(plan_first(&p, &m, &work, &part, &plan));
-        assert_int_equal(plan_comes_by_rows(&part, &plan), by_rows);
-        assert_true(plan.head_start == (by_rows ? 0.5 : 0)); /* the most, from such a disk */
-    }
-}
-
 /* Where the mirror is not written, half of C is, and what the strips have above the diagonal. */
 static void test_lower_half(void **state)
 {
@@ -263,8 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_products),    cmocka_unit_test(test_balance),
-        cmocka_unit_test(test_balance_of_columns), cmocka_unit_test(test_head_start),
-        cmocka_unit_test(test_planned_head_start), cmocka_unit_test(test_lower_half),
+        cmocka_unit_test(test_balance_of_columns), cmocka_unit_test(test_lower_half),
         cmocka_unit_test(test_complete),           cmocka_unit_test(test_validity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
