@@ -53,7 +53,6 @@ struct plan {
     int64_t ld_panel[2];       /* between those of a device panel; the same, if none is embedded */
     int64_t slot_elements;     /* of C: a slot holds a part of a panel or of a strip */
     int64_t strip_rows;        /* a finished tile is drained in strips of so many rows */
-    int64_t stripe;            /* columns of a triangle's file that are read at a time; 0: all */
     int slots_in, slots_out;   /* staging slots of each direction */
     int64_t turn[2];           /* consecutive parts of A, of B that a node reads for all nodes */
     size_t spare_bytes;        /* host memory for more slots out */
@@ -136,11 +135,10 @@ static inline int64_t plan_enqueued(const struct plan *plan)
 }
 
 /* Whether the panels of a triangle come in the order of C's rows, of which each strip needs no more
- * than those up to its last one: a row of the file is of one row of C, or its columns come stripe
- * by stripe. */
+ * than those up to its last one: a row of the file is of one row of C. */
 static inline bool plan_comes_by_rows(const struct problem *problem, const struct plan *plan)
 {
-    return plan->triangle && (problem->trans[OPERAND_B] || plan->stripe > 0);
+    return plan->triangle && problem->trans[OPERAND_B];
 }
 
 /* Whether a triangle's tiles find their rows' panel in their columns' one, which goes on to their

@@ -68,7 +68,8 @@ static double judge(const struct query *q, struct plan *plan)
            (q->machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[STAGE_READ];
 }
 
-double plan_keep_better(const struct query *q, const struct plan *candidate, struct plan *best)
+/* The candidate, once it is complete, becomes the best plan if its cost is less.  Its cost. */
+static double keep_better(const struct query *q, const struct plan *candidate, struct plan *best)
 {
     struct plan plan = *candidate;
     plan_keep_panels(q, &plan);
@@ -92,7 +93,7 @@ static double compare(const struct query *q, struct plan *plan, struct plan *bes
     for (int i = 0; i <= several; i++) {
         plan_set_held(plan, held[i]);
         if (plan_fits(q, plan))
-            least = fmin(least, plan_keep_better(q, plan, best));
+            least = fmin(least, keep_better(q, plan, best));
     }
     return least;
 }
@@ -150,6 +151,19 @@ static int64_t whole_chunks(const struct problem *p, int64_t slab)
     return whole_slab(p, round_up(slab, chunk));
 }
 
+/* A triangle is one super-block of a tile a rank, so only the slabs are to choose. */
+static void try_triangle(const struct query *q, struct plan *plan, struct plan *best)
+{
+    plan_set_counts(q, plan);
+    plan_set_held(plan, OPERAND_COUNT);
+    if (plan->slabs == 1)
+        plan->buffers[OPERAND_A] = plan->buffers[OPERAND_B] = 1;
+    if (plan->grid_rows == 1 || plan->grid_cols == 1)
+        plan->buffers[OPERAND_A] = 0;
+    if (plan_fits(q, plan))
+        keep_better(q, plan, best);
+}
+
 /* All slabs for one grid: the whole of k, its half, its third ... and one quantum.  Products in
  * residues on a GPU have one quantum alone: so long the workspace can hold what was converted. */
 static void search_slabs(const struct query *q, struct plan *plan, struct plan *best)
@@ -161,7 +175,7 @@ static void search_slabs(const struct query *q, struct plan *plan, struct plan *
         pieces = shortest ? most : min_i64(most, pieces + 1 + pieces / 4);
         plan->slab = whole_chunks(q->p, whole_slab(q->p, quantum * ceil_div(most, pieces)));
         if (problem_is_triangle(q->p))
-            plan_try_triangle(q, plan, best);
+            try_triangle(q, plan, best);
         else
             search_tiles(q, plan, best);
     } while (pieces < most);
@@ -290,7 +304,7 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
     plan_set_held(plan, OPERAND_COUNT);
     if (problem_is_triangle(q->p)) {
         set_triangle(q, machine->ranks, 1, plan);
-        plan_try_triangle(q, plan, &none);
+        try_triangle(q, plan, &none);
     }
     plan_fits(q, plan);
     if (plan->device_bytes > machine->device_memory)

@@ -21,12 +21,6 @@ int plan_search(const struct query *q, struct plan *plan, struct error *err);
 /* What one of so many layers has of the machine: all of them read at once, only one writes. */
 struct machine plan_layer_machine(const struct machine *machine, int layers);
 
-/* The candidate, once it is complete, becomes the best plan if its cost is less.  Its cost. */
-double plan_keep_better(const struct query *q, const struct plan *candidate, struct plan *best);
-
-/* The same for a triangle with the candidate's grid and slab, in every way to read its panel. */
-void plan_try_triangle(const struct query *q, struct plan *candidate, struct plan *best);
-
 /* Totals of the chosen plan, of all layers, exactly as the schedule will move them. */
 void plan_account(const struct query *q, struct plan *plan);
 

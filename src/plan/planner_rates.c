@@ -59,8 +59,6 @@ double plan_read_rate(const struct problem *p, const struct machine *machine,
     int64_t file_cols = operand == OPERAND_C ? p->n : info->cols;
     double run =
         (double)(cols == file_cols ? rows * cols : cols) * (double)problem_element(p, operand);
-    if (operand == OPERAND_B && plan->stripe > 0)
-        run = (double)plan->stripe * (double)problem_element(p, operand);
     double disk = machine->disk_read_bytes_per_s;
     if (operand != OPERAND_C)
         disk *= beside_copies(machine, plan);

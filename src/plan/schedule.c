@@ -182,12 +182,6 @@ double schedule_written(const struct problem *p, const struct plan *plan, const 
     return elements;
 }
 
-int64_t schedule_file_lines(const struct problem *p, int64_t rows)
-{
-    bool pairs = !p->trans[OPERAND_B] && p->matrix[OPERAND_B].complex;
-    return pairs ? 2 * rows : rows;
-}
-
 int64_t schedule_lines(const struct problem *p, const struct plan *plan, enum operand operand,
                        const struct block *tile)
 {
@@ -345,9 +339,8 @@ struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
                               enum operand operand)
 {
     const struct matrix_info *info = &p->matrix[operand];
-    const bool stripes = operand == OPERAND_B && plan->stripe > 0;
     return (struct block_cut){plan_slot_elements(p, plan, operand), info->chunk_rows,
-                              stripes ? plan->stripe : info->chunk_cols};
+                              info->chunk_cols};
 }
 
 int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs)

@@ -72,9 +72,6 @@ struct block schedule_mirror(const struct problem *p, const struct plan *plan,
 struct block schedule_square(const struct problem *p, const struct plan *plan,
                              const struct block *tile, int64_t index);
 
-/* Rows, or columns, of the file of a triangle's operand for so many rows of C. */
-int64_t schedule_file_lines(const struct problem *p, int64_t rows);
-
 /* Rows of op(A), or columns of op(B), that a tile's device gets of a panel.  Of a triangle's, which
  * serves both, all count as columns of op(B). */
 int64_t schedule_lines(const struct problem *p, const struct plan *plan, enum operand operand,

@@ -133,13 +133,6 @@ static bool comes_by_rows(const struct panels *p, enum operand operand)
                                 : plan_comes_by_rows(p->problem, p->plan);
 }
 
-/* The first row of C for which a part of the panel is. */
-static int64_t first_row(const struct panels *p, enum operand operand, const struct block *part)
-{
-    bool by_cols = operand == OPERAND_B && !p->problem->trans[OPERAND_B];
-    return by_cols ? part->col / schedule_file_lines(p->problem, 1) : part->row;
-}
-
 /* Whether the part that comes is of the last slab within reach, and all that is left of its panel
  * is for rows of C beyond. */
 static bool is_beyond(const struct panels *p, const struct transfer *comes,
@@ -150,7 +143,7 @@ static bool is_beyond(const struct panels *p, const struct transfer *comes,
         comes->slab != reach->slab)
         return false;
     const struct block rest = block_cut_rest(&comes->whole, &cut, comes->part);
-    return first_row(p, comes->operand, &rest) >= reach->end_row;
+    return rest.row >= reach->end_row;
 }
 
 /* What comes next, if it is of the slabs within reach; null if it is not. */

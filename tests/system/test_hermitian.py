@@ -22,7 +22,7 @@ REAL = ["--alpha=-1.3", "--beta=0.7"]
 COMPLEX = ["--alpha=1.3-0.6i", "--beta=-0.2+2i"]
 SLOW_BUS = {"name": "slow bus", "in_bytes_per_s": 5e6}  # for which bands are cut
 SLOW_PRODUCT = {"name": "slow product", "disk_read_bytes_per_s": 1e7, "gemm_double_flops_per_s": 1e9}  # one band
-IN_MEMORY = SLOW_PRODUCT | {"files_in_memory": True, "disk_run_bytes": 1}  # columns come in stripes
+IN_MEMORY = SLOW_PRODUCT | {"files_in_memory": True, "disk_run_bytes": 1}
 SIDES = [("transb", "C"), ("transa", "C"), ("transb", "T"), ("transa", "T")]
 USAGE, INPUT, VERIFY = 2, 3, 5
 

@@ -89,7 +89,6 @@ def test_the_run_says_so(tmp_path):
 SLOW_BUS = {"name": "slow bus", "in_bytes_per_s": 5e7}  # for which bands are cut
 # For which there is one band: the columns' panel of all of its parts has what their rows need.
 SLOW_PRODUCT = {"name": "slow product", "disk_read_bytes_per_s": 1e8, "gemm_double_flops_per_s": 1e8}
-# Whose columns come in stripes.
 IN_MEMORY = SLOW_PRODUCT | {"name": "files in memory", "files_in_memory": True, "disk_run_bytes": 1}
 
 
@@ -137,19 +136,6 @@ def test_each_byte_is_read_as_planned(tmp_path, ranks, memory, rates):
             assert stages["read"]["bytes"] == plan["read_bytes"] == 8 * N * (K + N * bool(scalars))
             assert stages["in"]["bytes"] == plan["in_bytes"]
         assert stages["write"]["bytes"] == 8 * N * N
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_columns_come_in_stripes(tmp_path, ranks):
-    """Of A^T A the columns of each strip are read by themselves, all of k, where the files are in memory."""
-    n = 2000
-    source, trace = make(tmp_path / "input.h5", n, K, trans="N"), tmp_path / "trace.json"
-    report, _ = same(source, "N", "--gpu-memory", "64M", "--trace", trace, *machine(tmp_path, IN_MEMORY), ranks=ranks,
-                     scalars=[])
-    spans = [span for span in json.loads(trace.read_text())["traceEvents"] if span["ph"] == "X"]
-    read = [span["args"]["bytes"] for span in spans if span["name"] == "read B"]
-    stripe = 8 * K * report["plan"]["strip_rows"]
-    assert sum(read) == 8 * n * K and len(read) > 2 and sum(bytes % stripe > 0 for bytes in read) <= 1
 
 
 def names(folder):
