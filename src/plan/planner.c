@@ -344,56 +344,6 @@ static int check_request(const struct query *q, const struct plan *plan, struct 
     return err->code;
 }
 
-/* What one layer moves, exactly as its schedule will, onto the plan's totals. */
-static void add_layer(const struct problem *p, int layer, struct plan *plan)
-{
-    struct problem part = plan_layer_problem(p, plan, layer);
-    struct plan own = plan_layer(plan, &part);
-    double read, sent;
-    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
-        struct traffic t = schedule_traffic(&part, &own, rank);
-        plan->idle_ranks -= t.write_bytes > 0;
-        plan->total.in_bytes += t.in_bytes;
-        *(layer == 0 ? &plan->total.write_bytes : &plan->sent_bytes) += t.write_bytes;
-        plan->total.flops += t.flops;
-        if (t.flops > plan->worst.flops || t.in_bytes > plan->worst.in_bytes)
-            plan->worst = t;
-    }
-    schedule_shared(&part, &own, &read, &sent);
-    plan->read_bytes += read;
-    plan->sent_bytes += sent;
-}
-
-void plan_account(const struct query *q, struct plan *plan)
-{
-    const struct problem *p = q->p;
-    const struct machine *machine = q->machine;
-    plan->idle_ranks = machine->ranks;
-    for (int layer = 0; layer < plan->layers; layer++)
-        add_layer(p, layer, plan);
-    plan->total.out_bytes = plan->total.write_bytes;
-    double m = (double)p->m, n = (double)p->n, c_bytes = (double)problem_element(p, OPERAND_C);
-    double a_bytes = (double)problem_element(p, OPERAND_A);
-    double b_bytes = (double)problem_element(p, OPERAND_B);
-    double k = problem_reads_ab(p) ? (double)p->k : 0;
-    double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
-    double fast =
-        ((double)machine->device_memory * machine->ranks + (double)plan->cache_bytes * nodes) /
-        c_bytes;
-    double c_in = problem_reads_c(p) ? problem_elements(p) : 0;
-    double a = a_bytes * embedding_stored(p, OPERAND_A);
-    double b = b_bytes * embedding_stored(p, OPERAND_B);
-    double c = c_bytes * (problem_elements(p) + c_in), ab = a * m * k + b * k * n;
-    double bound = 2 * sqrt(a * b) * m * n * k / sqrt(fast) + c;
-    if (problem_is_triangle(p)) {
-        bound = sqrt(a * b) * m * n * k / sqrt(2 * fast) + c;
-        ab = a * m * k;
-    }
-    double once = ab + c; /* each matrix once: the bound when all of it fits */
-    plan->bound_bytes = fmax(bound, once);
-    plan->factor = (plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
-}
-
 /* How much faster than doubles a CPU multiplies bytes, more or less. */
 static const double integers_speedup = 1.7;
 

@@ -21,9 +21,6 @@ int plan_search(const struct query *q, struct plan *plan, struct error *err);
 /* What one of so many layers has of the machine: all of them read at once, only one writes. */
 struct machine plan_layer_machine(const struct machine *machine, int layers);
 
-/* Totals of the chosen plan, of all layers, exactly as the schedule will move them. */
-void plan_account(const struct query *q, struct plan *plan);
-
 /* Memory that a candidate needs, into the plan; whether the machine has it. */
 bool plan_fits(const struct query *q, struct plan *plan);
 
@@ -54,6 +51,13 @@ void plan_keep_panels(const struct query *q, struct plan *plan);
  * the next one, so that the next tile in that row (A) or column (B) needs none; OPERAND_COUNT: it
  * holds neither. */
 void plan_set_held(struct plan *plan, enum operand held);
+
+/* Set the elements between rows, on the device, of what the plan has there. */
+void plan_set_lds(const struct problem *p, struct plan *plan);
+
+/* What products in residues work in: enough for the whole tile in one block of k, as far as that is
+ * no more than a fair part of the memory; otherwise they go by parts of the tile. */
+size_t plan_residues_bytes(const struct query *q, const struct plan *plan);
 
 /* Bytes of device memory that a plan takes. */
 size_t plan_device_bytes(const struct query *q, const struct plan *plan);

@@ -1,14 +1,11 @@
-/* What a plan takes of device and host: panels, slots, what is kept. */
+/* What a plan takes of the host: threads, slots, what is kept; and whether it fits. */
 #include <math.h>
 
 #include "check_size.h"
 #include "checksum.h"
-#include "embedding.h"
-#include "integers.h"
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
-#include "standard_problem.h"
 
 enum {
     SLOT_MAX = 16 << 20,
@@ -23,8 +20,7 @@ enum {
     STRIPS_MOST = 16, /* but in a triangle, where they save work */
     STRIP_ELEMENTS = 1 << 24, /* of each, where there are more: several waves of a GPU's blocks */
     STRIP_ELEMENTS_LEAST = 1 << 22, /* of a strip in a triangle, on a GPU */
-    STRIP_ROWS = 256,  /* a multiple of which large strips have: whole blocks of threads */
-    RESIDUES_PART = 3, /* products in residues work in at most this part of the device's memory */
+    STRIP_ROWS = 256, /* a multiple of which large strips have: whole blocks of threads */
     READERS_MAX = 16,
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
     READERS_LEAST = 4, /* of a rank with a GPU, for all that */
@@ -40,158 +36,11 @@ enum {
 /* Bytes of all slots out of a node: on its way to a disk much waits, to memory little. */
 static const size_t out_max = (size_t)4 << 30, out_max_memory = (size_t)1 << 30;
 
-size_t plan_buffer_bytes(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
-/* Rows on the device start 16 elements apart, and never a multiple of 4 KiB: that would send all
- * rows of a panel to the same few memory channels and cache sets. */
-static int64_t pad_ld(int64_t cols, size_t element)
-{
-    int64_t ld = round_up(max_i64(cols, 1), GRANULE);
-    return (size_t)ld * element % 4096 == 0 ? ld + GRANULE : ld;
-}
-
-/* The largest part of op(A) or op(B) that is multiplied at a time, as stored; the tile for C. */
-static struct block largest_factor(const struct problem *p, const struct plan *plan,
-                                   enum operand operand)
-{
-    int64_t rows = operand == OPERAND_B ? plan->slab : plan->tile_rows;
-    int64_t cols = operand == OPERAND_A ? plan->slab : plan->tile_cols;
-    bool trans = operand != OPERAND_C && p->trans[operand];
-    return (struct block){0, 0, trans ? cols : rows, trans ? rows : cols};
-}
-
-void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
-                        int64_t *rows, int64_t *cols)
-{
-    struct block factor = largest_factor(p, plan, operand);
-    if (operand == OPERAND_B && plan_one_panel(plan))
-        *(p->trans[OPERAND_B] ? &factor.rows : &factor.cols) = p->n;
-    if (embedding_needed(p, operand))
-        factor = embedding_in_file(p, operand, &factor);
-    *rows = factor.rows;
-    *cols = factor.cols;
-}
-
-static void set_lds(const struct problem *p, struct plan *plan)
-{
-    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
-        int64_t rows, cols;
-        plan_panel_extents(p, plan, operand, &rows, &cols);
-        plan->ld[operand] =
-            pad_ld(largest_factor(p, plan, operand).cols, scalar_size(problem_factor(p, operand)));
-        if (operand != OPERAND_C)
-            plan->ld_panel[operand] = pad_ld(cols, problem_element(p, operand));
-    }
-    if (plan_one_panel(plan))
-        plan->ld_panel[OPERAND_A] = plan->ld_panel[OPERAND_B];
-    for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
-        if (!embedding_needed(p, operand))
-            plan->ld[operand] = plan->ld_panel[operand];
-}
-
-int64_t plan_tile_ld(const struct problem *p, const struct plan *plan, const struct block *tile)
-{
-    return problem_is_triangle(p) ? pad_ld(tile->cols, scalar_size(p->sums)) : plan->ld[OPERAND_C];
-}
-
-/* Of the largest tile. */
-static size_t triangle_bytes(const struct problem *p, const struct plan *plan)
-{
-    int64_t most = 0;
-    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
-        struct block tile = schedule_triangle(p, plan, rank);
-        most = max_i64(most, tile.rows * plan_tile_ld(p, plan, &tile));
-    }
-    return plan_buffer_bytes((size_t)most * scalar_size(p->sums));
-}
-
-size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
-{
-    int64_t rows, cols;
-    if (operand == OPERAND_C && problem_is_triangle(p))
-        return triangle_bytes(p, plan);
-    plan_panel_extents(p, plan, operand, &rows, &cols);
-    int64_t ld = operand == OPERAND_C ? plan->ld[OPERAND_C] : plan->ld_panel[operand];
-    return plan_buffer_bytes((size_t)rows * (size_t)ld * problem_element(p, operand));
-}
-
-size_t plan_embedded_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
-{
-    if (!embedding_needed(p, operand))
-        return 0;
-    int64_t numbers = largest_factor(p, plan, operand).rows * plan->ld[operand];
-    return plan_buffer_bytes((size_t)numbers * scalar_size(problem_factor(p, operand)));
-}
-
-size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm)
-{
-    bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
-    return plan_buffer_bytes(
-        check_device_bytes(p, plan->tile_rows, plan->tile_cols, plan->slab, has_peaks));
-}
-
 /* With the table of C's checksum. */
 static size_t checking_bytes(const struct problem *p, const struct plan *plan)
 {
     return check_host_bytes(plan->tile_rows, plan->tile_cols) +
            checksum_bytes(p->type, max_i64(p->n, p->n_whole));
-}
-
-size_t plan_line_bytes(const struct problem *p)
-{
-    return plan_buffer_bytes((size_t)standard_lines(p) * sizeof(double));
-}
-
-/* What products of integers work in, likewise. */
-static size_t integers_bytes(const struct query *q, const struct plan *plan, size_t most)
-{
-    const enum scalar a = q->p->held[OPERAND_A], b = q->p->held[OPERAND_B];
-    if (!q->machine->gpu)
-        return plan_buffer_bytes(integers_cpu_workspace(b, a, most));
-    struct integers_part part =
-        integers_part(b, a, most, plan->tile_cols, plan->tile_rows, plan->slab);
-    return plan_buffer_bytes(integers_workspace(b, a, part.rows, part.cols, part.steps));
-}
-
-/* What products in residues work in: enough for the whole tile in one block of k, as far as that is
- * no more than a fair part of the memory; otherwise they go by parts of the tile. */
-static size_t residues_bytes(const struct query *q, const struct plan *plan)
-{
-    const size_t most = q->machine->device_memory / RESIDUES_PART;
-    if (problem_of_bytes(q->p) && plan->slabs > 0)
-        return integers_bytes(q, plan, most);
-    if (q->p->moduli == 0 || plan->slabs == 0)
-        return 0;
-    if (!q->machine->gpu)
-        return plan_buffer_bytes(ozaki_cpu_workspace());
-    struct ozaki_part part =
-        ozaki_part(q->p->moduli, q->p->complex, most, plan->tile_cols, plan->tile_rows, plan->slab);
-    return plan_buffer_bytes(ozaki_workspace(q->p->moduli, q->p->complex, part.rows, part.cols,
-                                             min_i64(plan->slab, OZAKI_BLOCK)));
-}
-
-/* Everything on the device; run_open.c carves it up. */
-size_t plan_device_bytes(const struct query *q, const struct plan *plan)
-{
-    const struct problem *p = q->p;
-    size_t bytes = algorithm_workspace(q->request->algorithm) +
-                   (size_t)plan->tiles * plan_panel_bytes(p, plan, OPERAND_C);
-    if (plan->slabs > 0) {
-        for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
-            bytes += (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, operand) +
-                     plan_embedded_bytes(p, plan, operand);
-        bytes += plan->residues_bytes;
-        if (q->request->verify)
-            bytes += plan_check_bytes(p, plan, q->request->algorithm);
-    }
-    if (plan_adds(p, plan))
-        bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
-    if (p->symmetric)
-        bytes += plan_buffer_bytes(plan->slot_bytes);
-    return bytes + (size_t)(2 * p->standard.centers + p->standard.scales) * plan_line_bytes(p);
 }
 
 /* What the files that are read need beside the slots, each for itself. */
@@ -261,8 +110,8 @@ static size_t host_bytes(const struct query *q, const struct plan *plan)
 
 bool plan_fits(const struct query *q, struct plan *plan)
 {
-    set_lds(q->p, plan);
-    plan->residues_bytes = residues_bytes(q, plan);
+    plan_set_lds(q->p, plan);
+    plan->residues_bytes = plan_residues_bytes(q, plan);
     plan->tiles = plan_choose_tiles(q, plan);
     plan->device_bytes = plan_device_bytes(q, plan);
     plan->host_bytes = host_bytes(q, plan);
