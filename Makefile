@@ -69,6 +69,8 @@ INCLUDES = $(addprefix -I,$(or $(INCLUDES_$(patsubst %/,%,$(dir $<))),$(INCLUDES
 
 TOOLS   := $(wildcard src/tools/h5mat*.c)
 SOURCES := $(filter-out $(TOOLS) kernels/cpu_kernel.c,$(wildcard src/*/*.c io/*.c kernels/*.c))
+# Files that are kernels' records when they are compiled as C (kernels/kernel.h).
+RECORDS := $(shell grep -l '^const struct kernel ' kernels/*.cu)
 ifeq ($(CUDA),1)
   SOURCES := $(filter-out kernels/device_none.c,$(SOURCES)) $(wildcard kernels/*.cu)
   FLAGS   += -DHAVE_CUDA -DCUBLAS_DIR='"$(CUDA_HOME)/lib64"' -I$(CUDA_HOME)/include -DDGEMM_OOC_ARCHES='"$(CUDA_ARCH:%=sm_%)"'
@@ -77,7 +79,7 @@ ifeq ($(CUDA),1)
   NVFLAGS := -O3 -std=c++17 $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(NEWEST),code=compute_$(NEWEST) -Xcompiler -fPIE,-Wall,-Wextra
 else
-  SOURCES := $(filter-out kernels/device_cuda.c kernels/gemm_cublas.c,$(SOURCES))
+  SOURCES := $(filter-out kernels/device_cuda.c,$(SOURCES))
 endif
 
 # The CPU kernel is compiled once per instruction set; the program selects the best one at run time.
@@ -91,7 +93,7 @@ ISA_avx2   := -mavx2 -mfma -mbmi -mbmi2 -mlzcnt -mf16c -mmovbe -mpopcnt -mcx16 -
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mprefer-vector-width=512
 # The HTML page of a run, compiled into the program.
 PAGE     := $(BUILD)/src/report/page_template.c
-OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(PAGE).o $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
+OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(RECORDS:%=$(BUILD)/%.record.o) $(PAGE).o $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
 LIBRARY  := $(BUILD)/libdgemm_ooc.a
 PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
@@ -124,8 +126,9 @@ endif
 # The GPU kernels and the program on the CPU, for tests without a GPU: the same files as plain C++ with an emulated
 # runtime, whose fibers ThreadSanitizer does not support.
 EMULATION := tests/kernels/emulation
-EMULATED  := $(filter-out %_tma.cu %_wgmma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
+EMULATED  := $(filter-out $(shell grep -l '^    .architecture =' kernels/*.cu),$(wildcard kernels/*.cu)) kernels/device_cuda.c \
              $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
+EMUOBJECTS := $(patsubst %,$(BUILD)/emulated/%.o,$(EMULATED) $(RECORDS:%=%.record))
 ifeq ($(findstring thread,$(SANITIZE)),)
   EMUPROGRAM := $(BUILD)/emulated/dgemm_ooc
   EMUTESTS := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
@@ -239,15 +242,20 @@ $(PAGE).o: $(PAGE) $(BUILD)/flags
 	@echo "  CC      $<"
 	$(Q)$(MPICC) $(FLAGS) -c $< -o $@
 
+# The architecture that the record of a kernel asks for, as 90a: sm_90 with instructions that later GPUs lack.
+own = $(shell sed -n 's/^    .architecture = "\(.*\)",$$/\1/p' $<)
 # A file takes nvcc up to a minute, in which nothing else may be said.
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  NVCC    $<"
 	$(Q)(while sleep 8 >/dev/null; do echo "  NVCC    $< ..."; done) & waits=$$!; \
-	  $(CUDA_HOME)/bin/nvcc $(INCLUDES) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@; status=$$?; kill $$waits; exit $$status
+	  $(CUDA_HOME)/bin/nvcc $(INCLUDES) $(subst _$(own:%a=%),_$(own),$(NVFLAGS)) -MMD -MP -MF $(@:.o=.d) -c $< -o $@; status=$$?; kill $$waits; exit $$status
 
-# setmaxnreg and wgmma need sm_90a: sm_90 with architecture-specific instructions that later GPUs lack.
-$(addprefix $(BUILD)/kernels/,gemm_tma.cu.o ozaki_wgmma.cu.o): NVFLAGS := $(subst _90,_90a,$(NVFLAGS))
+# A kernel's record, in C.
+$(BUILD)/%.record.o: % $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $< (record)"
+	$(Q)$(MPICC) $(INCLUDES) $(FLAGS) -MMD -MP -x c -c $< -o $@
 
 # The version contains the commit, so it is recompiled whenever anything is.
 $(BUILD)/src/report/version.c.o: FLAGS += $(if $(GIT),-DDGEMM_OOC_GIT='"git $(GIT)"')
@@ -276,7 +284,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.cu.o $(LIBRARY)
 # but not compiled for a library.
 $(BUILD)/tests/bench/libcublas_int8.so: $(BUILD)/tests/bench/cublas_int8.cu.o $(LIBRARY)
 	@echo "  LINK    $@"
-	$(Q)$(MPICC) $(FLAGS) -shared -Wl,-Bsymbolic,--wrap=ozaki_product_wgmma $^ $(LIBS) -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64 -o $@
+	$(Q)$(MPICC) $(FLAGS) -shared -Wl,-Bsymbolic $^ $(LIBS) -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64 -o $@
 
 $(FAULTY): $(BUILD)/src/main.c.o $(FAULTS) $(LIBRARY)
 	@echo "  LINK    $@"
@@ -311,6 +319,12 @@ $(BUILD)/emulated/%.c.o: %.c $(BUILD)/flags
 	@echo "  CC      $< (emulated)"
 	$(Q)$(MPICC) -I$(EMULATION) $(INCLUDES) $(FLAGS) -DHAVE_CUDA -MMD -MP -c $< -o $@
 
+# What is not emulated has a record without code.
+$(BUILD)/emulated/%.record.o: % $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $< (record, emulated)"
+	$(Q)$(MPICC) $(INCLUDES) $(FLAGS) $(if $(filter $<,$(EMULATED)),-D,-U)HAVE_CUDA -MMD -MP -x c -c $< -o $@
+
 $(BUILD)/emulated/%.o: % $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX     $< (emulated)"
@@ -322,12 +336,12 @@ define LINK_EMULATED
 @echo "  LINK    $@"
 $(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -lstdc++ -o $@
 endef
-$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
+$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMUOBJECTS) $(LIBRARY)
 	$(LINK_EMULATED)
-$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
+$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMUOBJECTS) $(LIBRARY)
 	$(LINK_EMULATED)
 $(EMUPROGRAM): private LIBS += $(PRETENDED:%=-Wl$(,)--wrap=%)
-$(EMUPROGRAM): $(BUILD)/src/main.c.o $(filter %/disturb.c.o %/pretend.c.o,$(FAULTS)) $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
+$(EMUPROGRAM): $(BUILD)/src/main.c.o $(filter %/disturb.c.o %/pretend.c.o,$(FAULTS)) $(EMUOBJECTS) $(LIBRARY)
 	$(LINK_EMULATED)
 
 # Ragged shapes, with odd leading dimensions and with aligned ones.  synccheck reports warps that reach

@@ -56,15 +56,6 @@ struct sums_out {
     }
 };
 
-/* By each of the kernels of enum ozaki_kernel; `out` has the planes' m and n. */
-cudaError_t integers_product_dp4a(const byte_planes &planes, const sums_out &out,
-                                  cudaStream_t stream);
-cudaError_t integers_product_mma(const byte_planes &planes, const sums_out &out,
-                                 cudaStream_t stream);
-/* Its name is plain for the emulation, which lacks it (cuda_runtime_api.h there). */
-extern "C" cudaError_t integers_product_wgmma(const byte_planes &planes, const sums_out &out,
-                                              bool leaves_room, cudaStream_t stream);
-
 /* Call `start` with whether bytes of op(A), and of op(B), are signed, as constants. */
 template <class START>
 static cudaError_t with_signs(const byte_planes &planes, const START &start)

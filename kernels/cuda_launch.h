@@ -10,6 +10,7 @@
 #include "freivalds_exact.h"
 #include "gemm.h"
 #include "integers.h"
+#include "kernel.h"
 #include "ozaki.h"
 #include "vector.h"
 
@@ -17,18 +18,25 @@
 extern "C" {
 #endif
 
-cudaError_t gemm_naive(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_shared(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_register(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_vector(const struct gemm *gemm, cudaStream_t stream);
+struct ozaki_planes;
+struct byte_planes;
+struct sums_out;
 
-/* These need compute capability 8.0 (else cudaErrorNoKernelImageForDevice).  tma runs its own
- * kernel for doubles on 9.0 only, and the kernels of tensor in all other cases. */
-cudaError_t gemm_async(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_simt(const struct gemm *gemm, cudaStream_t stream); /* floats only */
-cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream);
-cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream);
+/* What starts a kernel (kernel.h).  It runs, or another one in its place with the same bits, on any
+ * GPU that is not older than all of its rates, or else is cudaErrorNoKernelImageForDevice.  Null:
+ * it does not multiply these. */
+struct kernel_code {
+    cudaError_t (*multiply)(const struct gemm *gemm, cudaStream_t stream);
+    /* Planes of bytes, to residues (ozaki_product.cuh) or to C (bytes_product.cuh).  `leaves_room`
+     * is as in struct gemm. */
+    cudaError_t (*to_residues)(const struct residues *moduli, const struct ozaki_planes *planes,
+                               bool leaves_room, cudaStream_t stream);
+    cudaError_t (*to_integers)(const struct byte_planes *planes, const struct sums_out *out,
+                               bool leaves_room, cudaStream_t stream);
+    bool whole_tiles; /* which to_integers wants, too */
+};
 
+cudaError_t gemm_simt(const struct gemm *gemm, cudaStream_t stream); /* the floats of tensor */
 cudaError_t ozaki_cuda(const struct gemm *gemm, const struct ozaki *ozaki, cudaStream_t stream);
 cudaError_t integers_cuda(const struct gemm *gemm, const struct integers *integers,
                           cudaStream_t stream);

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "freivalds.h"
-#include "gemm.h"
 #include "integers.h"
+#include "kernel.h"
 #include "ozaki.h"
 #include "vector.h"
 

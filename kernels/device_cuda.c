@@ -20,27 +20,14 @@
 #define DGEMM_OOC_ARCHES "sm_80"
 #endif
 
-typedef cudaError_t launcher(const struct gemm *gemm, cudaStream_t stream);
-
 struct gpu {
     struct device base; /* first member: gpu_of casts */
     int index;
     cudaStream_t streams[STREAM_COUNT];
-    launcher *gemm;             /* null with ALGORITHM_CUBLAS */
-    struct gemm_cublas *cublas; /* null with all others */
+    const struct kernel *kernel;
+    const struct kernel *of_bytes; /* the fastest one here */
+    struct gemm_cublas *cublas;    /* null with all others */
 };
-
-static launcher *const launchers[] = {
-    [ALGORITHM_NAIVE] = gemm_naive,       [ALGORITHM_SHARED] = gemm_shared,
-    [ALGORITHM_REGISTER] = gemm_register, [ALGORITHM_VECTOR] = gemm_vector,
-    [ALGORITHM_ASYNC] = gemm_async,       [ALGORITHM_TENSOR] = gemm_tensor,
-    [ALGORITHM_TMA] = gemm_tma,
-};
-
-static launcher *launcher_of(enum algorithm algorithm)
-{
-    return algorithm < sizeof launchers / sizeof *launchers ? launchers[algorithm] : NULL;
-}
 
 static struct gpu *gpu_of(struct device *dev)
 {
@@ -178,24 +165,28 @@ static int gpu_gemm(struct device *dev, const struct gemm *gemm, struct error *e
     struct gpu *gpu = gpu_of(dev);
     if (gpu->cublas)
         return gemm_cublas_run(gpu->cublas, gemm, err);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "GEMM", gpu->gemm(gemm, gpu->streams[STREAM_COMPUTE]),
-                  err);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "GEMM",
+                  gpu->kernel->code->multiply(gemm, gpu->streams[STREAM_COMPUTE]), err);
 }
 
 static int gpu_ozaki(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
                      struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
+    struct ozaki how = *ozaki;
+    how.kernel = how.kernel ? how.kernel : gpu->of_bytes;
     return ON_GPU(gpu->index, EXIT_RUNTIME, "multiplying in residues",
-                  ozaki_cuda(gemm, ozaki, gpu->streams[STREAM_COMPUTE]), err);
+                  ozaki_cuda(gemm, &how, gpu->streams[STREAM_COMPUTE]), err);
 }
 
 static int gpu_integers(struct device *dev, const struct gemm *gemm,
                         const struct integers *integers, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
+    struct integers how = *integers;
+    how.kernel = how.kernel ? how.kernel : gpu->of_bytes;
     return ON_GPU(gpu->index, EXIT_RUNTIME, "multiplying integers",
-                  integers_cuda(gemm, integers, gpu->streams[STREAM_COMPUTE]), err);
+                  integers_cuda(gemm, &how, gpu->streams[STREAM_COMPUTE]), err);
 }
 
 static int gpu_combine(struct device *dev, const struct combine *combine, struct error *err)
@@ -467,14 +458,15 @@ static int open_gpu(int index, enum algorithm algorithm, const char *library, st
         return error_add(err, EXIT_RESOURCES, "GPU %d: no host memory to open it", index);
     gpu->base = gpu_functions;
     gpu->index = index;
-    gpu->gemm = launcher_of(algorithm);
+    gpu->kernel = kernels[algorithm];
 
     int rc = device_gpu_info(index, &gpu->base.info, err);
+    gpu->of_bytes = kernels[algorithm_auto(gpu->base.info.compute_capability, SCALAR_INT8)];
     if (rc == 0)
         rc = create_streams(gpu, err);
     if (rc == 0 && algorithm == ALGORITHM_CUBLAS)
         rc = gemm_cublas_open(index, gpu->streams[STREAM_COMPUTE], library, &gpu->cublas, err);
-    else if (rc == 0 && !gpu->gemm && algorithm != ALGORITHM_OZAKI)
+    else if (rc == 0 && !gpu->kernel->code && algorithm != ALGORITHM_OZAKI)
         rc = error_add(err, EXIT_USAGE, "GPU %d: this --algo has no GPU kernel", index);
     if (rc == 0)
         *dev = &gpu->base;

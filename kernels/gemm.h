@@ -42,74 +42,15 @@ struct gemm {
     const void *a, *b;
     void *c;
     int64_t lda, ldb, ldc; /* leading dimensions: elements between stored columns */
-    int shape;             /* of the block tile, below algorithm_shapes; 0: the default */
+    int shape;             /* of the block tile, below the kernel's `shapes`; 0: the default */
     /* The matrices are those of a complex product (ozaki.h), op(B) not transposed and leading
      * dimensions even: cuBLAS multiplies the complex ones. */
     bool complex;
-    struct peaks peaks; /* only where algorithm_reports_peaks */
+    struct peaks peaks; /* only where the kernel `reports_peaks` */
     /* A kernel whose blocks stay on the GPU to its end leaves one or two multiprocessors to kernels
      * of other streams, which otherwise wait for that end. */
     bool leaves_room;
 };
-
-enum algorithm {
-    ALGORITHM_NAIVE = 0,
-    ALGORITHM_SHARED = 1,
-    ALGORITHM_REGISTER = 2,
-    ALGORITHM_VECTOR = 3,
-    ALGORITHM_ASYNC = 4,
-    ALGORITHM_TENSOR = 5,
-    ALGORITHM_TMA = 6,
-    ALGORITHM_CUBLAS = 7,
-    ALGORITHM_CPU = 8,
-    ALGORITHM_OZAKI = 9, /* products in residues (ozaki.h), not through struct gemm alone */
-};
-
-struct algorithm_info {
-    enum algorithm id;
-    const char *name;
-    bool on_gpu, on_cpu;
-    bool same_bits; /* on any tiles, slabs and threads */
-};
-
-/* The algorithms of this build; the last entry has a null name. */
-extern const struct algorithm_info algorithm_table[];
-
-/* Look up by name or number ("2" is "register"), or by id.  Null when this build has none such. */
-const struct algorithm_info *algorithm_find(const char *name);
-const struct algorithm_info *algorithm_of(enum algorithm id);
-
-/* Likewise, by a name that may end with a number of moduli, "ozaki:14", which goes to *moduli; 0
- * without one. */
-const struct algorithm_info *algorithm_parse(const char *text, int *moduli);
-
-/* What algorithm_parse takes, as a list of words.  Static storage. */
-const char *algorithm_names(void);
-
-/* The default algorithm for a compute capability (90 for 9.0; 0: the CPU) and a type: the fastest
- * proven one that keeps the bitwise contract.  Independent of the sizes of tiles and problem. */
-enum algorithm algorithm_auto(int capability, enum scalar type);
-
-/* Whether each element is one running sum that is rounded once per step of k.  True for kernels
- * that keep the bitwise contract, except on CPUs without fused multiply-add; false for products in
- * residues. */
-bool algorithm_is_running_sum(enum algorithm id);
-
-/* Whether the algorithm fills in struct peaks. */
-bool algorithm_reports_peaks(enum algorithm id, enum scalar type);
-
-/* The number of block shapes that struct gemm can select (gemm_simt_maps.h); all give the same
- * bits. */
-int algorithm_shapes(enum algorithm id);
-
-/* Bytes of device memory, and of host memory, that an algorithm uses besides its operands; for
- * products in residues, without their workspace. */
-size_t algorithm_workspace(enum algorithm id);
-size_t algorithm_host_overhead(enum algorithm id);
-
-/* The approximate fraction of the device's best rate that an algorithm reaches, for the planner;
- * for products in residues, on the CPU. */
-double algorithm_share(enum algorithm id);
 
 /* The CPU kernel.  It uses at most `threads` threads and blocks until the product is done.
  * `workspace`: gemm_cpu_workspace(threads) bytes, 64-byte aligned, for this call alone. */

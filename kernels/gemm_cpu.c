@@ -13,7 +13,17 @@
 #include <math.h>
 
 #include "cpu_kernel.h"
+#include "kernel.h"
 #include "quantity.h"
+
+const struct kernel kernel_cpu = {
+    .name = "cpu",
+    .on_cpu = true,
+    .same_bits = true,
+    .running_sum = true,
+    .shapes = 1,
+    .of_best = 1,
+};
 
 enum {
     STEPS_BYTES = 2048,        /* a row of one range of k: a panel of op(B) fits L1 */

@@ -4,6 +4,20 @@
  * rows, so that a warp's accesses to columns of C, and of A if not transposed, are coalesced.  But
  * each element of A is loaded n times and each of B m times: with two loads per multiply-add the
  * kernel is limited by the caches. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_naive = {
+    .name = "naive",
+    .on_gpu = HAS_CUDA,
+    .code = CUDA_CODE(naive),
+    .same_bits = true,
+    .running_sum = true,
+    .shapes = 3,
+    .host_bytes = KERNEL_HOST_BYTES,
+    .of_best = 0.05,
+};
+#else
 #include "gemm_common.cuh"
 
 template <typename T, bool TRANS_A, bool TRANS_B, class S>
@@ -33,7 +47,10 @@ struct naive_family : block_shape<ALGORITHM_NAIVE, I> {
     }
 };
 
-cudaError_t gemm_naive(const struct gemm *gemm, cudaStream_t stream)
+static cudaError_t gemm_naive(const struct gemm *gemm, cudaStream_t stream)
 {
     return launch_shape<ALGORITHM_NAIVE, naive_family>(gemm, stream);
 }
+
+const kernel_code code_naive = {gemm_naive, nullptr, nullptr, false};
+#endif

@@ -4,6 +4,20 @@
  * element per thread needs two loads for each.  A thread's rows (and columns) are not adjacent but
  * strided by the number of threads across, so that the threads of a warp access consecutive rows:
  * no bank conflicts in shared memory, and coalesced accesses to C. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_register = {
+    .name = "register",
+    .on_gpu = HAS_CUDA,
+    .code = CUDA_CODE(register),
+    .same_bits = true,
+    .running_sum = true,
+    .shapes = 4,
+    .host_bytes = KERNEL_HOST_BYTES,
+    .of_best = 0.26,
+};
+#else
 #include "gemm_common.cuh"
 
 template <typename T, bool TRANS_A, bool TRANS_B, class S>
@@ -37,7 +51,10 @@ struct register_family : block_shape<ALGORITHM_REGISTER, I> {
     }
 };
 
-cudaError_t gemm_register(const struct gemm *gemm, cudaStream_t stream)
+static cudaError_t gemm_register(const struct gemm *gemm, cudaStream_t stream)
 {
     return launch_shape<ALGORITHM_REGISTER, register_family>(gemm, stream);
 }
+
+const kernel_code code_register = {gemm_register, nullptr, nullptr, false};
+#endif

@@ -4,6 +4,20 @@
  * piece of each, once and coalesced, and then read it from shared memory, which divides global
  * traffic by the side of the tile.  With one element per thread there are still two shared loads
  * per multiply-add. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_shared = {
+    .name = "shared",
+    .on_gpu = HAS_CUDA,
+    .code = CUDA_CODE(shared),
+    .same_bits = true,
+    .running_sum = true,
+    .shapes = 3,
+    .host_bytes = KERNEL_HOST_BYTES,
+    .of_best = 0.08,
+};
+#else
 #include "gemm_common.cuh"
 
 template <typename T, bool TRANS_A, bool TRANS_B, class S>
@@ -41,7 +55,10 @@ struct shared_family : block_shape<ALGORITHM_SHARED, I> {
     }
 };
 
-cudaError_t gemm_shared(const struct gemm *gemm, cudaStream_t stream)
+static cudaError_t gemm_shared(const struct gemm *gemm, cudaStream_t stream)
 {
     return launch_shape<ALGORITHM_SHARED, shared_family>(gemm, stream);
 }
+
+const kernel_code code_shared = {gemm_shared, nullptr, nullptr, false};
+#endif

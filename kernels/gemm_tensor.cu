@@ -5,6 +5,24 @@
  * are in flight while one is multiplied.  Pieces keep the layout of global memory, swizzled against
  * bank conflicts (gemm_mma_maps.h): the four transpositions are the pairings of two kinds of
  * piece. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_tensor = {
+    .name = "tensor",
+    .on_gpu = HAS_CUDA,
+    .code = CUDA_CODE(tensor),
+    .same_bits = true,
+    .running_sum = true,
+    .reports_peaks[SCALAR_FLOAT] = true,
+    .shapes = 1,
+    .host_bytes = KERNEL_HOST_BYTES,
+    .rates[SCALAR_FLOAT] = {{80, 80, 128}, {80, CAPABILITY_ANY, 256}},
+    .rates[SCALAR_DOUBLE] = {{80, 80, 128}, {90, 90, 256}, {100, 100, 128}},
+    .of_peak = 0.86,
+    .of_best = 0.88,
+};
+#else
 #include "gemm_copier.cuh"
 #include "gemm_mma.cuh"
 
@@ -78,7 +96,7 @@ struct tensor_family : SHAPE {
     }
 };
 
-cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
+static cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
 {
     if (gemm->type == SCALAR_FLOAT) /* tensor cores do not support FP32 */
         return gemm_simt(gemm, stream);
@@ -90,3 +108,6 @@ cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
                ? launch_typed<tensor_family<shape, 2>, double>(gemm, stream)
                : launch_typed<tensor_family<shape, 1>, double>(gemm, stream);
 }
+
+const kernel_code code_tensor = {gemm_tensor, nullptr, nullptr, false};
+#endif

@@ -12,6 +12,24 @@
  * the producers give up most of theirs (setmaxnreg, in groups of four warps).  That instruction
  * exists on sm_90a only; on other GPUs algorithm 5 runs instead.  Where TMA cannot address an
  * operand (columns not aligned to 16 bytes), four warps copy with cp.async. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_tma = {
+    .name = "tma",
+    .architecture = "90a",
+    .on_gpu = HAS_CUDA,
+    .code = CUDA_CODE(tma),
+    .same_bits = true,
+    .running_sum = true,
+    .reports_peaks[SCALAR_FLOAT] = true,
+    .shapes = 1,
+    .host_bytes = KERNEL_HOST_BYTES,
+    .rates[SCALAR_DOUBLE] = {{90, 90, 256}},
+    .of_peak = 0.86,
+    .of_best = 1,
+};
+#else
 #include "gemm_copier.cuh"
 #include "gemm_mma.cuh"
 #include "tma.cuh"
@@ -258,7 +276,7 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
     if (status != cudaSuccess)
         return status;
     if (!built || tiles == 0 || tiles > INT_MAX || g.k == 0 || g.k > INT_MAX - MMA_STEP)
-        return gemm_tensor(gemm, stream);
+        return code_tensor.multiply(gemm, stream);
 
     const int threads = SHAPE::WARPS * 32 + PRODUCERS;
     unsigned blocks = 0;
@@ -272,9 +290,12 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
     return start_kernel(kernel, blocks, threads, layout<SHAPE>::BYTES, stream, g, work, a, b);
 }
 
-cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)
+static cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)
 {
     if (gemm->type == SCALAR_FLOAT) /* algorithm 5 is the fastest for floats */
-        return gemm_simt(gemm, stream);
+        return code_tensor.multiply(gemm, stream);
     return launch_tma<mma_shape<2, 4, 4, 2, 6>>(gemm, stream);
 }
+
+const kernel_code code_tma = {gemm_tma, nullptr, nullptr, false};
+#endif

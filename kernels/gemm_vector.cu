@@ -4,6 +4,23 @@
  * x 8 elements per thread each loaded number serves 8 multiply-adds.  While a block multiplies one
  * pair of pieces, it prefetches the next pair from global memory to registers; storing these to the
  * other buffer takes one barrier per step. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_vector = {
+    .name = "vector",
+    .on_gpu = HAS_CUDA,
+    .code = CUDA_CODE(vector),
+    .same_bits = true,
+    .running_sum = true,
+    .shapes = 3,
+    .host_bytes = KERNEL_HOST_BYTES,
+    .rates[SCALAR_FLOAT] = {{75, 75, 128}, {1, CAPABILITY_ANY, 256}},
+    .rates[SCALAR_DOUBLE] = {{1, CAPABILITY_ANY, 4}},
+    .of_peak = 0.86,
+    .of_best = 0.35,
+};
+#else
 #include "gemm_common.cuh"
 
 /* A thread's share of a prefetched piece, in registers: runs of 16 bytes, contiguous in global
@@ -98,7 +115,10 @@ struct vector_family : block_shape<ALGORITHM_VECTOR, I> {
     }
 };
 
-cudaError_t gemm_vector(const struct gemm *gemm, cudaStream_t stream)
+static cudaError_t gemm_vector(const struct gemm *gemm, cudaStream_t stream)
 {
     return launch_shape<ALGORITHM_VECTOR, vector_family>(gemm, stream);
 }
+
+const kernel_code code_vector = {gemm_vector, nullptr, nullptr, false};
+#endif

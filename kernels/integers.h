@@ -19,9 +19,9 @@ enum { INTEGERS_BLOCK = 32768 };
 
 /* How to multiply, and where.  Elements of C are int64, whatever struct gemm has as its type. */
 struct integers {
-    enum scalar a, b;         /* the elements of op(A), of op(B) */
-    enum ozaki_kernel kernel; /* of the products of bytes, on a GPU */
-    void *workspace;          /* memory of the device, at a multiple of 256 */
+    enum scalar a, b;            /* the elements of op(A), of op(B) */
+    const struct kernel *kernel; /* as in struct ozaki */
+    void *workspace;             /* memory of the device, at a multiple of 256 */
     size_t
         bytes; /* on a GPU at least integers_workspace for one tile; else integers_cpu_workspace */
     int64_t cols; /* the most columns of C in any call that shares the workspace */

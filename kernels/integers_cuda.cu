@@ -86,17 +86,17 @@ static element_lines<T> lines_of(const typed_lines &l)
 }
 
 /* Whether the operand is planes as it is, for kernels that read lines of any number and length. */
-static bool is_plane(const typed_lines &l, ozaki_kernel kernel)
+static bool is_plane(const typed_lines &l, const kernel_code &kernel)
 {
-    return kernel != OZAKI_DP4A && scalar_size(l.type) == 1 && l.along == 1 &&
+    return !kernel.whole_tiles && scalar_size(l.type) == 1 && l.along == 1 &&
            ((uintptr_t)l.memory | (uintptr_t)l.across) % 16 == 0;
 }
 
 /* Make planes at `to`, those of a line one behind the other, so that more lines change none of
  * them.  Those of the first `held` lines are there.  An operand that is a plane remains where it
  * is. */
-static cudaError_t prepare(const typed_lines &l, ozaki_kernel kernel, int64_t held, int8_t *to,
-                           operand_planes *out, cudaStream_t stream)
+static cudaError_t prepare(const typed_lines &l, const kernel_code &kernel, int64_t held,
+                           int8_t *to, operand_planes *out, cudaStream_t stream)
 {
     if (is_plane(l, kernel)) {
         *out = {static_cast<const int8_t *>(l.memory), l.across, 0};
@@ -114,33 +114,22 @@ static cudaError_t prepare(const typed_lines &l, ozaki_kernel kernel, int64_t he
     }
 }
 
-static ozaki_kernel kernel_of(const integers &how)
+static cudaError_t multiply_planes(const integers &how, byte_planes planes, const sums_out &out,
+                                   cudaStream_t stream)
 {
-    if (how.kernel != OZAKI_FASTEST)
-        return how.kernel;
-    return require_capability(9) == cudaSuccess   ? OZAKI_WGMMA
-           : require_capability(8) == cudaSuccess ? OZAKI_MMA
-                                                  : OZAKI_DP4A;
-}
-
-static cudaError_t multiply_planes(ozaki_kernel kernel, byte_planes planes, const sums_out &out,
-                                   bool leaves_room, cudaStream_t stream)
-{
-    if (kernel == OZAKI_DP4A) { /* which reads whole tiles */
+    const kernel_code &kernel = *how.kernel->code;
+    if (kernel.whole_tiles) {
         planes.m = whole_tiles(planes.m);
         planes.n = whole_tiles(planes.n);
         planes.k = whole_tiles(planes.k);
-        return integers_product_dp4a(planes, out, stream);
     }
-    return kernel == OZAKI_MMA ? integers_product_mma(planes, out, stream)
-                               : integers_product_wgmma(planes, out, leaves_room, stream);
+    return kernel.to_integers(&planes, &out, how.leaves_room, stream);
 }
 
 /* All pairs of planes, in one block of k. */
-static cudaError_t multiply_block(const integers &how, ozaki_kernel kernel, const typed_lines &a,
-                                  const typed_lines &b, const operand_planes &of_a,
-                                  const operand_planes &of_b, int64_t step, sums_out *out,
-                                  cudaStream_t stream)
+static cudaError_t multiply_block(const integers &how, const typed_lines &a, const typed_lines &b,
+                                  const operand_planes &of_a, const operand_planes &of_b,
+                                  int64_t step, sums_out *out, cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
     for (int p = 0; p < integers_planes(a.type); p++)
@@ -156,7 +145,7 @@ static cudaError_t multiply_block(const integers &how, ozaki_kernel kernel, cons
                                         integers_signed(a.type, p),
                                         integers_signed(b.type, q)};
             out->shift = 8 * (p + q);
-            status = multiply_planes(kernel, planes, *out, how.leaves_room, stream);
+            status = multiply_planes(how, planes, *out, stream);
             out->add = true;
         }
     return status;
@@ -166,7 +155,7 @@ static cudaError_t multiply_block(const integers &how, ozaki_kernel kernel, cons
 static cudaError_t multiply_part(const integers &how, const typed_lines &a, const typed_lines &b,
                                  int64_t held, sums_out out, cudaStream_t stream)
 {
-    const ozaki_kernel kernel = kernel_of(how);
+    const kernel_code &kernel = *how.kernel->code;
     int8_t *at_a = static_cast<int8_t *>(how.workspace);
     int8_t *at_b = at_a + integers_workspace(a.type, b.type, a.count, 0, a.steps);
     operand_planes of_a, of_b;
@@ -174,7 +163,7 @@ static cudaError_t multiply_part(const integers &how, const typed_lines &a, cons
     if (status == cudaSuccess)
         status = prepare(b, kernel, 0, at_b, &of_b, stream);
     for (int64_t step = 0; step < a.steps && status == cudaSuccess; step += INTEGERS_BLOCK)
-        status = multiply_block(how, kernel, a, b, of_a, of_b, step, &out, stream);
+        status = multiply_block(how, a, b, of_a, of_b, step, &out, stream);
     return status;
 }
 

@@ -33,22 +33,15 @@ extern "C" {
  * so must calls.  A sum of OZAKI_BLOCK products of two residues is at most 2^27. */
 enum { OZAKI_BLOCK = 8192 };
 
-/* Kernels of the products of bytes, all of which give the same bits. */
-enum ozaki_kernel {
-    OZAKI_FASTEST, /* of this GPU */
-    OZAKI_DP4A,    /* four multiply-adds an instruction, on any GPU */
-    OZAKI_MMA,     /* tensor cores, by mma.sync: compute capability 8.0 up */
-    OZAKI_WGMMA,   /* those of 9.0, by wgmma; elsewhere as OZAKI_MMA */
-    OZAKI_KERNELS
-};
-
 /* How to multiply, and where. */
 struct ozaki {
     const struct residues *residues;
-    enum ozaki_kernel kernel; /* on a GPU */
-    void *workspace;          /* memory of the device, at a multiple of 256 */
-    size_t bytes; /* on a GPU at least ozaki_workspace for one tile; else ozaki_cpu_workspace */
-    int64_t cols; /* the most columns of C in any call that shares the workspace */
+    /* Of the products of bytes, on a GPU (kernel.h); null: the fastest one there.  All give the
+     * same bits. */
+    const struct kernel *kernel;
+    void *workspace; /* memory of the device, at a multiple of 256 */
+    size_t bytes;    /* on a GPU at least ozaki_workspace for one tile; else ozaki_cpu_workspace */
+    int64_t cols;    /* the most columns of C in any call that shares the workspace */
     /* op(A) is that of the call before, unchanged and in the same memory: what the workspace holds
      * of it is used again. */
     bool same_a;

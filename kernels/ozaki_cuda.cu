@@ -7,6 +7,19 @@
  *
  * and between these the parts of the check.  Everything but `multiply` passes over its operands a
  * fixed number of times. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_ozaki = {
+    .name = "ozaki",
+    .on_gpu = HAS_CUDA,
+    .on_cpu = true, /* where it is for checking */
+    .same_bits = true,
+    .shapes = 1,
+    .host_bytes = KERNEL_HOST_BYTES,
+    .of_best = 0.0025, /* on the CPU */
+};
+#else
 #include "mix.h"
 #include "ozaki_convert.cuh"
 #include "ozaki_product.cuh"
@@ -221,18 +234,6 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
-static cudaError_t multiply_planes(const ozaki &o, const ozaki_planes &planes, cudaStream_t stream)
-{
-    ozaki_kernel kernel = o.kernel;
-    if (kernel == OZAKI_FASTEST)
-        kernel = require_capability(9) == cudaSuccess   ? OZAKI_WGMMA
-                 : require_capability(8) == cudaSuccess ? OZAKI_MMA
-                                                        : OZAKI_DP4A;
-    return kernel == OZAKI_DP4A  ? ozaki_product_dp4a(*o.residues, planes, stream)
-           : kernel == OZAKI_MMA ? ozaki_product_mma(*o.residues, planes, stream)
-                                 : ozaki_product_wgmma(*o.residues, planes, o.leaves_room, stream);
-}
-
 /* The part of the product from row i and column j on, in the block from step p on. */
 template <typename T, bool TRANS_A, bool TRANS_B>
 static product<T> part_of(product<T> g, int64_t i, int64_t j, int64_t p, int64_t rows, int64_t cols)
@@ -281,7 +282,7 @@ static cudaError_t multiply_part(const product<T> &part, const ozaki &o, bool co
         status = convert_operand<COMPLEX>(*o.residues, operand_b<TRANS_B>(part), planes.scales_b,
                                           to_b, stream);
     if (status == cudaSuccess)
-        status = multiply_planes(o, planes, stream);
+        status = o.kernel->code->to_residues(o.residues, &planes, o.leaves_room, stream);
     if (status == cudaSuccess)
         status = reconstruct_part<COMPLEX>(*o.residues, part, a, b, planes, o.wrong, stream);
     if (status == cudaSuccess && o.wrong)
@@ -343,3 +344,4 @@ cudaError_t ozaki_cuda(const struct gemm *gemm, const struct ozaki *ozaki, cudaS
     return for_real(gemm->type,
                     [&](auto x) { return multiply_numbers<decltype(x)>(gemm, *ozaki, stream); });
 }
+#endif

@@ -2,6 +2,17 @@
  * cores for bytes, and to compare with.
  *
  * A block computes a tile of one plane, a thread 4 x 4 elements of it. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_dp4a = {
+    .name = "dp4a",
+    .on_gpu = HAS_CUDA,
+    .code = CUDA_CODE(dp4a),
+    .rates[SCALAR_INT8] = {{1, CAPABILITY_ANY, 512}},
+    .of_peak = 0.3, /* a guess */
+};
+#else
 #include "launch.cuh"
 #include "ozaki_product.cuh"
 #include "ptx.cuh"
@@ -55,16 +66,19 @@ static cudaError_t start(const byte_planes &planes, const OUT &out, cudaStream_t
                         planes);
 }
 
-cudaError_t ozaki_product_dp4a(const residues &moduli, const ozaki_planes &planes,
+static cudaError_t to_residues(const residues *moduli, const ozaki_planes *planes, bool,
                                cudaStream_t stream)
 {
-    return start<true, true>(planes_of(moduli, planes), residues_of(moduli, planes), stream);
+    return start<true, true>(planes_of(*moduli, *planes), residues_of(*moduli, *planes), stream);
 }
 
-cudaError_t integers_product_dp4a(const byte_planes &planes, const sums_out &out,
-                                  cudaStream_t stream)
+static cudaError_t to_integers(const byte_planes *planes, const sums_out *out, bool,
+                               cudaStream_t stream)
 {
-    return with_signs(planes, [&](auto a, auto b) {
-        return start<decltype(a)::value, decltype(b)::value>(planes, out, stream);
+    return with_signs(*planes, [&](auto a, auto b) {
+        return start<decltype(a)::value, decltype(b)::value>(*planes, *out, stream);
     });
 }
+
+const kernel_code code_dp4a = {nullptr, to_residues, to_integers, true};
+#endif

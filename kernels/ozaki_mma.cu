@@ -4,6 +4,17 @@
  * of op(B) are the rows of the instruction, so that a thread's sums are neighbours in C: of each
  * two instructions side by side it holds four, for which the rows of op(A) are permuted as they are
  * loaded. Chunks of 16 bytes are swizzled, so that a warp's loads meet no bank twice. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_mma = {
+    .name = "mma",
+    .on_gpu = HAS_CUDA,
+    .code = CUDA_CODE(mma),
+    .rates[SCALAR_INT8] = {{80, 80, 4096}, {81, 89, 2048}, {90, CAPABILITY_ANY, 8192}},
+    .of_peak = 0.3, /* a guess */
+};
+#else
 #include "launch.cuh"
 #include "ozaki_product.cuh"
 #include "ptx.cuh"
@@ -162,16 +173,20 @@ static cudaError_t start(const byte_planes &planes, const OUT &out, cudaStream_t
                         STAGES * sizeof(stage), stream, out, planes);
 }
 
-cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes,
-                              cudaStream_t stream)
+static cudaError_t to_residues(const residues *moduli, const ozaki_planes *planes, bool,
+                               cudaStream_t stream)
 {
-    return start<true, true, true>(planes_of(moduli, planes), residues_of(moduli, planes), stream);
+    return start<true, true, true>(planes_of(*moduli, *planes), residues_of(*moduli, *planes),
+                                   stream);
 }
 
-cudaError_t integers_product_mma(const byte_planes &planes, const sums_out &out,
-                                 cudaStream_t stream)
+static cudaError_t to_integers(const byte_planes *planes, const sums_out *out, bool,
+                               cudaStream_t stream)
 {
-    return with_signs(planes, [&](auto a, auto b) {
-        return start<decltype(a)::value, decltype(b)::value, false>(planes, out, stream);
+    return with_signs(*planes, [&](auto a, auto b) {
+        return start<decltype(a)::value, decltype(b)::value, false>(*planes, *out, stream);
     });
 }
+
+const kernel_code code_mma = {nullptr, to_residues, to_integers, false};
+#endif

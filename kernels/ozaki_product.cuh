@@ -38,15 +38,6 @@ static inline residues_out residues_of(const residues &moduli, const ozaki_plane
     return {moduli, p.c, p.m, p.n};
 }
 
-/* By each of the kernels of enum ozaki_kernel. */
-cudaError_t ozaki_product_dp4a(const residues &moduli, const ozaki_planes &planes,
-                               cudaStream_t stream);
-cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes,
-                              cudaStream_t stream);
-/* Its name is plain for the emulation, which lacks it (cuda_runtime_api.h there). */
-extern "C" cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes,
-                                           bool leaves_room, cudaStream_t stream);
-
 /* The check of the products (ozaki_check.cu): once op(A) has been converted, with signs drawn from
  * `seed`; before op(B) is, which takes from planes.sums what is expected; and when the columns of C
  * have been added there, times their rows' signs.  The last one adds to *wrong, on the device, the

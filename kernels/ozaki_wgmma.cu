@@ -4,6 +4,18 @@
  * multiply.  A cluster of two blocks shares the rows of op(A): each requests half of them for both.
  * Columns of op(B) are the rows of the instruction, so that the sums of a quad of lanes are
  * neighbours in C. */
+#include "kernel.h"
+
+#ifndef __cplusplus
+const struct kernel kernel_wgmma = {
+    .name = "wgmma",
+    .architecture = "90a",
+    .on_gpu = HAS_CUDA,
+    .code = CUDA_CODE(wgmma),
+    .rates[SCALAR_INT8] = {{90, 90, 8192}},
+    .of_peak = 0.62, /* 0.60 to 0.64 as measured on H100s and H200s, which power holds back */
+};
+#else
 #include "ozaki_product.cuh"
 #include "tma.cuh"
 
@@ -285,22 +297,28 @@ static cudaError_t start(const byte_planes &planes, const OUT &out, bool leaves_
     return start_kernel(kernel, blocks, THREADS, SHARED, stream, out, steps, all, a, b);
 }
 
-cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes,
-                                bool leaves_room, cudaStream_t stream)
+static cudaError_t to_residues(const residues *moduli, const ozaki_planes *planes, bool leaves_room,
+                               cudaStream_t stream)
 {
     bool built = false;
     const cudaError_t status = start<true, true>(
-        planes_of(moduli, planes), residues_of(moduli, planes), leaves_room, &built, stream);
-    return status == cudaSuccess && !built ? ozaki_product_mma(moduli, planes, stream) : status;
+        planes_of(*moduli, *planes), residues_of(*moduli, *planes), leaves_room, &built, stream);
+    return status == cudaSuccess && !built
+               ? code_mma.to_residues(moduli, planes, leaves_room, stream)
+               : status;
 }
 
-cudaError_t integers_product_wgmma(const byte_planes &planes, const sums_out &out, bool leaves_room,
-                                   cudaStream_t stream)
+static cudaError_t to_integers(const byte_planes *planes, const sums_out *out, bool leaves_room,
+                               cudaStream_t stream)
 {
     bool built = false;
-    const cudaError_t status = with_signs(planes, [&](auto a, auto b) {
-        return start<decltype(a)::value, decltype(b)::value>(planes, out, leaves_room, &built,
+    const cudaError_t status = with_signs(*planes, [&](auto a, auto b) {
+        return start<decltype(a)::value, decltype(b)::value>(*planes, *out, leaves_room, &built,
                                                              stream);
     });
-    return status == cudaSuccess && !built ? integers_product_mma(planes, out, stream) : status;
+    return status == cudaSuccess && !built ? code_mma.to_integers(planes, out, leaves_room, stream)
+                                           : status;
 }
+
+const kernel_code code_wgmma = {nullptr, to_residues, to_integers, false};
+#endif

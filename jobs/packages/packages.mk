@@ -45,9 +45,12 @@ uninstall:
 # The manual, which can be read before it is installed.
 all: $(PAGES)
 
+# Kernels that --algo takes by name or number, in kernels/kernel.h.
+LADDER := $(shell sed -n -e '/CPU, cpu/q' -e 's/^ *KERNEL([A-Z0-9_]*, *\([a-z0-9_]*\)).*/\\\\fB\1\\\\fR/p' kernels/kernel.h | paste -sd, | sed 's/,/, /g')
+
 # These are regenerated each time, since the folders may have changed.
 FILL = @rm -f $@; sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
-            -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@DOCDIR@|$(docdir)|' $< >$@
+            -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@DOCDIR@|$(docdir)|' -e 's|@KERNELS@|$(LADDER)|' $< >$@
 $(PAGES): $(BUILD)/man/man1/%: jobs/packages/man/% FORCE
 	@mkdir -p $(@D)
 	$(FILL)

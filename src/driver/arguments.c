@@ -46,9 +46,8 @@ static const struct argp_option option_table[] = {
      "NaN in A: an error (default), or replaced by the mean of the others, or by 0", 0},
     {0, 0, 0, 0, "Machine", 3},
     {"algo", KEY(algorithm), "NAME", 0,
-     "auto, naive, shared, register, vector, async, tensor, tma, cublas (or 0 to 7), cpu, or "
-     "ozaki[:N] (floating point from int8 products with N moduli, 6 to 18; default 14, floats 7, "
-     "complex 15 and 8, or more if needed)",
+     "cpu, or ozaki[:N] (floating point from int8 products with N moduli, 6 to 18; default 14, "
+     "floats 7, complex 15 and 8, or more if needed)",
      0},
     {"device", KEY(device), "auto|gpu|cpu", 0, "compute on a GPU or on the CPU", 0},
     {"gpu-memory", KEY(gpu_memory), "SIZE", 0,
@@ -347,12 +346,11 @@ static void check_together(struct parse *p)
         usage_error(p, "%s shows a run: it cannot be given with %s",
                     o->html[0] ? "--html" : "--trace", o->dry_run ? "--dry-run" : "--check-only");
     check_standard(p);
-    const struct algorithm_info *algorithm =
-        o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
-    if (algorithm && !algorithm->on_cpu && o->device == CHOOSE_CPU)
-        usage_error(p, "--algo %s runs on a GPU, but --device is cpu", algorithm->name);
-    if (algorithm && !algorithm->on_gpu && o->device == CHOOSE_GPU)
-        usage_error(p, "--algo %s runs on the CPU, but --device is gpu", algorithm->name);
+    const struct kernel *kernel = o->algorithm == ALGORITHM_AUTO ? NULL : kernels[o->algorithm];
+    if (kernel && !kernel->on_cpu && o->device == CHOOSE_CPU)
+        usage_error(p, "--algo %s runs on a GPU, but --device is cpu", kernel->name);
+    if (kernel && !kernel->on_gpu && o->device == CHOOSE_GPU)
+        usage_error(p, "--algo %s runs on the CPU, but --device is gpu", kernel->name);
 }
 
 /* Nothing is multiplied, so the options of a run would be ignored. */
@@ -399,7 +397,17 @@ static const char doc[] =
     "Run it as it is, or on N ranks: mpirun -n N dgemm_ooc INPUT.h5, srun -n N dgemm_ooc "
     "INPUT.h5.\n" ENVIRONMENT "\n" EXIT_STATUSES;
 
-static const struct argp argp = {option_table, NULL, "INPUT.h5", doc, 0, 0, 0};
+/* The text of --algo begins with the kernels of GPUs; argp frees it. */
+static char *help_text(int key, const char *text, void *input)
+{
+    char *all = NULL;
+    (void)input;
+    if (key != KEY(algorithm) || asprintf(&all, "auto, %s, %s", algorithm_ladder(), text) < 0)
+        return (char *)text;
+    return all;
+}
+
+static const struct argp argp = {option_table, NULL, "INPUT.h5", doc, 0, help_text, 0};
 
 static void print_about(int key)
 {

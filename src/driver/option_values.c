@@ -169,15 +169,15 @@ int parse_algorithm(const char *text, int *moduli, struct parse *p)
     *moduli = 0;
     if (strcmp(text, "auto") == 0)
         return ALGORITHM_AUTO;
-    const struct algorithm_info *algorithm = algorithm_parse(text, moduli);
-    if (!algorithm) {
+    const int algorithm = algorithm_parse(text, moduli);
+    if (algorithm == ALGORITHM_NONE) {
         char remedy[256];
         snprintf(remedy, sizeof remedy, "choose one that this build has: auto, %s",
                  algorithm_names());
         bad_value(p, text, remedy);
         return ALGORITHM_AUTO;
     }
-    return (int)algorithm->id;
+    return algorithm;
 }
 
 void copy_path(char to[PATH_MAX], const char *from, struct parse *p)

@@ -335,9 +335,8 @@ static void recall_checksum(const struct matfile_value *value, struct recall *re
 static void recall_kernels(const struct matfile_value *value, struct options *options)
 {
     int moduli = 0;
-    const struct algorithm_info *algorithm =
-        value->found ? algorithm_parse(value->text, &moduli) : NULL;
-    options->algorithm = algorithm && moduli > 0 ? (int)algorithm->id : ALGORITHM_AUTO;
+    const int algorithm = value->found ? algorithm_parse(value->text, &moduli) : ALGORITHM_NONE;
+    options->algorithm = algorithm != ALGORITHM_NONE && moduli > 0 ? algorithm : ALGORITHM_AUTO;
     options->moduli = moduli;
 }
 

@@ -321,13 +321,13 @@ static int requeue_failed(struct session *s)
 static void report_attempt(struct session *s)
 {
     const struct attempt *a = &s->attempt;
-    const struct algorithm_info *algorithm = algorithm_of(a->request.algorithm);
+    const struct kernel *kernel = kernels[a->request.algorithm];
     struct report *r = &s->record.report;
     r->checked = a->request.verify;
-    r->same_bits = algorithm->same_bits;
+    r->same_bits = kernel->same_bits;
     snprintf(r->algorithm, sizeof r->algorithm, "%s",
              s->problem.moduli > 0 || s->problem.exact ? problem_kernels(&s->problem, &s->options)
-                                                       : algorithm->name);
+                                                       : kernel->name);
     r->wall_s += clock_now() - a->started;
     report_gather(&a->run, r);
     if (s->options.verbose)

@@ -42,8 +42,7 @@ static void warn_without_gpu(const struct comm *comm, bool have)
 /* The GPU that this rank computes on, or -1 for the CPU.  All ranks use the same kind. */
 static int choose_gpu(const struct options *o, const struct comm *comm, struct error *err)
 {
-    const struct algorithm_info *wanted =
-        o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
+    const struct kernel *wanted = o->algorithm == ALGORITHM_AUTO ? NULL : kernels[o->algorithm];
     bool must = o->device == CHOOSE_GPU || (wanted && !wanted->on_cpu);
     bool may = must || (o->device == CHOOSE_AUTO && (!wanted || wanted->on_gpu));
     int gpus = may ? device_gpu_count() : 0;

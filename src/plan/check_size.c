@@ -31,7 +31,7 @@ int check_classes(const struct problem *p, int64_t cols)
 
 bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols)
 {
-    return algorithm_reports_peaks(algorithm, type) && cols >= PEAK_ROWS * rounded_classes(cols);
+    return kernels[algorithm]->reports_peaks[type] && cols >= PEAK_ROWS * rounded_classes(cols);
 }
 
 size_t check_peak_numbers(int64_t rows, int64_t cols)

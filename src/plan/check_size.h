@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel.h"
 #include "problem.h"
 
 /* Classes for so many columns of a tile: one where sums are exact. */

@@ -83,15 +83,6 @@ bool machine_has_own_memory(const struct machine *m)
     return m->gpu;
 }
 
-/* FLOPs per multiprocessor and clock of the fastest unit for the type. */
-static double gpu_flops_per_clock(int capability, enum scalar type)
-{
-    bool tensor_fp64 = capability == 80 || capability == 90 || capability == 100;
-    if (type == SCALAR_FLOAT)
-        return capability == 75 || capability == 80 ? 128 : 256;
-    return capability == 90 ? 256 : tensor_fp64 ? 128 : 4;
-}
-
 static double gpu_clock(const struct device_info *info)
 {
     return info->clock_khz > 0 ? info->clock_khz * 1e3 : 1.5e9;
@@ -99,22 +90,14 @@ static double gpu_clock(const struct device_info *info)
 
 double machine_gpu_peak(const struct device_info *info, enum scalar type)
 {
-    return info->units * gpu_clock(info) * gpu_flops_per_clock(info->compute_capability, type);
+    return info->units * gpu_clock(info) * algorithm_peak(info->compute_capability, type);
 }
 
-/* Operations on bytes per multiprocessor and clock: of tensor cores, or by dp4a. */
-static double int8_ops_per_clock(int capability)
+/* Of that, what the fastest kernel reaches. */
+static double usual_rate(const struct device_info *info, enum scalar type)
 {
-    if (capability >= 90)
-        return 8192;
-    return capability == 80 ? 4096 : capability > 80 ? 2048 : 512;
-}
-
-/* Of that, what products in residues get: by wgmma 0.60 to 0.64 of it, as measured on H100s and
- * H200s, which power holds back; otherwise a guess. */
-static double int8_share(int capability)
-{
-    return capability == 90 ? 0.62 : 0.3;
+    const struct kernel *kernel = kernels[algorithm_auto(info->compute_capability, type)];
+    return kernel->of_peak * machine_gpu_peak(info, type);
 }
 
 double machine_usual_link(int compute_capability)
@@ -125,10 +108,8 @@ double machine_usual_link(int compute_capability)
 static void assume_gpu_rates(const struct device_info *info, struct machine *m)
 {
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-        m->gemm_flops_per_s[type] = 0.86 * machine_gpu_peak(info, (enum scalar)type);
-    m->int8_ops_per_s = int8_share(info->compute_capability) *
-                        int8_ops_per_clock(info->compute_capability) * gpu_clock(info) *
-                        info->units;
+        m->gemm_flops_per_s[type] = usual_rate(info, (enum scalar)type);
+    m->int8_ops_per_s = usual_rate(info, SCALAR_INT8);
     m->in_bytes_per_s = m->out_bytes_per_s = machine_usual_link(info->compute_capability);
     m->device_bytes_per_s = info->compute_capability >= 90 ? 2500e9 : 1200e9;
 }

@@ -108,7 +108,8 @@ json_t *machine_json(const struct machine *machine);
 /* Whether devices have memory of their own, which the host has no other use for. */
 bool machine_has_own_memory(const struct machine *machine);
 
-/* FLOP/s of a GPU's fastest unit for the type, at its highest clock. */
+/* Operations a second of a GPU's fastest unit for the type, at its highest clock; SCALAR_INT8: for
+ * products of bytes. */
 double machine_gpu_peak(const struct device_info *info, enum scalar type);
 
 /* Threads of one of `ranks` ranks of this computer, with so many CPUs: OMP_NUM_THREADS where that

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gemm.h"
+#include "kernel.h"
 #include "standard.h"
 #include "store.h"
 

@@ -352,7 +352,7 @@ static void set_product_rate(const struct query *q, struct plan *plan)
     const struct machine *m = q->machine;
     double part = m->gpu ? 1 : (double)plan->compute_threads / m->threads;
     plan->gemm_flops_per_s =
-        part * m->gemm_flops_per_s[q->p->type] * algorithm_share(q->request->algorithm);
+        part * m->gemm_flops_per_s[q->p->type] * kernels[q->request->algorithm]->of_best;
     if (problem_of_bytes(q->p))
         plan->gemm_flops_per_s =
             (m->gpu ? m->int8_ops_per_s : integers_speedup * plan->gemm_flops_per_s) /

@@ -94,7 +94,7 @@ static size_t host_fixed_bytes(const struct query *q, const struct plan *plan)
     const int preparing = plan->writers + (q->machine->gpu ? plan->readers : 0);
     return HOST_FIXED + reading_bytes(q->p, plan->readers) + writing_bytes(q->p, preparing) +
            plan->window_bytes +
-           (q->machine->gpu ? algorithm_host_overhead(q->request->algorithm)
+           (q->machine->gpu ? kernels[q->request->algorithm]->host_bytes
                             : device_cpu_overhead(plan->compute_threads));
 }
 

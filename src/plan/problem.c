@@ -32,14 +32,13 @@ bool problem_is_of_one_matrix(const struct problem *p)
 
 const char *problem_kernels(const struct problem *p, const struct options *options)
 {
-    const struct algorithm_info *algorithm = options->algorithm == ALGORITHM_AUTO
-                                                 ? NULL
-                                                 : algorithm_of((enum algorithm)options->algorithm);
+    const struct kernel *kernel =
+        options->algorithm == ALGORITHM_AUTO ? NULL : kernels[options->algorithm];
     if (p->exact)
         return "integers";
     if (p->moduli > 0)
-        return text_make("%s:%d", algorithm->name, p->moduli);
-    return !algorithm || algorithm->same_bits ? "own" : algorithm->name;
+        return text_make("%s:%d", kernel->name, p->moduli);
+    return !kernel || kernel->same_bits ? "own" : kernel->name;
 }
 
 double problem_proven(const struct problem *p)

@@ -75,7 +75,7 @@ static void *carve_memory(struct run *run)
     void *check = run->request->verify && plan->slabs > 0
                       ? carve(run, plan_check_bytes(p, plan, algorithm))
                       : NULL;
-    assert(run->carved + algorithm_workspace(algorithm) == plan->device_bytes);
+    assert(run->carved + kernels[algorithm]->workspace == plan->device_bytes);
     return check;
 }
 
@@ -219,7 +219,7 @@ static int open_check(struct run *run, void *memory, struct error *err)
 static int open_all(struct run *run, struct error *err)
 {
     struct device *dev = run->device;
-    size_t own = run->plan->device_bytes - algorithm_workspace(run->request->algorithm);
+    size_t own = run->plan->device_bytes - kernels[run->request->algorithm]->workspace;
     if (open_inputs(run, err) ||
         c_file_open(&run->c, run->problem, run->plan, run->output_info, run->comm,
                     run->request->verify, err) ||

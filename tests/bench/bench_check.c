@@ -175,8 +175,7 @@ static void bench(enum scalar type, int64_t rows, int64_t cols, int classes)
 int main(int argc, char **argv)
 {
     static const int64_t shapes[][2] = {{640, 10240}, {10240, 10240}, {1024, 12288}, {16384, 2048}};
-    const struct algorithm_info *auto_kernel = algorithm_find("register");
-    ok(device_gpu_open(0, auto_kernel->id, &device, &err));
+    ok(device_gpu_open(0, ALGORITHM_REGISTER, &device, &err));
     ok(device->event_create(device, &start, &err));
     ok(device->event_create(device, &stop, &err));
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)

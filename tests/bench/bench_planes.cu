@@ -45,8 +45,8 @@ static T *on_device(int64_t count)
     return static_cast<T *>(memory);
 }
 
-enum kernel { WGMMA, MMA, CUBLAS, KERNELS };
-static const char *const names[KERNELS] = {"wgmma", "mma.sync", "cuBLAS"};
+enum way { WGMMA, MMA, CUBLAS, WAYS };
+static const char *const names[WAYS] = {"wgmma", "mma.sync", "cuBLAS"};
 
 struct bench {
     residues moduli;
@@ -55,14 +55,14 @@ struct bench {
     cublasHandle_t cublas;
 };
 
-static void multiply(const bench &b, kernel which)
+static void multiply(const bench &b, way which)
 {
     const ozaki_planes &p = b.planes;
     const int one = 1, zero = 0, m = (int)p.m, n = (int)p.n, k = (int)p.k;
     if (which == WGMMA)
-        require(ozaki_product_wgmma(b.moduli, p, false, nullptr) == cudaSuccess, "wgmma");
+        require(code_wgmma.to_residues(&b.moduli, &p, false, nullptr) == cudaSuccess, "wgmma");
     if (which == MMA)
-        require(ozaki_product_mma(b.moduli, p, nullptr) == cudaSuccess, "mma.sync");
+        require(code_mma.to_residues(&b.moduli, &p, false, nullptr) == cudaSuccess, "mma.sync");
     for (int q = 0; q < b.moduli.count && which == CUBLAS; q++)
         require(cublasGemmEx(b.cublas, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, p.a + q * p.m * p.k,
                              CUDA_R_8I, k, p.b + q * p.n * p.k, CUDA_R_8I, k, &zero, b.sums,
@@ -71,7 +71,7 @@ static void multiply(const bench &b, kernel which)
                 "cublasGemmEx");
 }
 
-static float milliseconds(const bench &b, kernel which)
+static float milliseconds(const bench &b, way which)
 {
     cudaEvent_t begin, end;
     float ms = 0;
@@ -108,7 +108,7 @@ static unsigned long long differences(const bench &b)
 static void run(bench b, int64_t m, int64_t n, int64_t k)
 {
     const int64_t count = b.moduli.count;
-    std::vector<float> times[KERNELS];
+    std::vector<float> times[WAYS];
     b.planes.m = m;
     b.planes.n = n;
     b.planes.k = k;
@@ -120,10 +120,10 @@ static void run(bench b, int64_t m, int64_t n, int64_t k)
     fill<<<BLOCKS, THREADS>>>(b.planes.b, count * n * k, 2);
     const unsigned long long different = differences(b);
     for (int i = 0; i < REPEAT; i++)
-        for (int which = 0; which < KERNELS; which++)
-            times[which].push_back(milliseconds(b, (kernel)which));
+        for (int which = 0; which < WAYS; which++)
+            times[which].push_back(milliseconds(b, (way)which));
     printf("%5d x %5d x %5d:", (int)m, (int)n, (int)k);
-    for (int which = 0; which < KERNELS; which++) {
+    for (int which = 0; which < WAYS; which++) {
         std::sort(times[which].begin(), times[which].end());
         const double ms = times[which][REPEAT / 2];
         printf("  %s %.3f ms, %.0f TOPS", names[which], ms,

@@ -51,12 +51,12 @@ __global__ void reduce(residues_out out, int q, const int4 *of)
 
 } // namespace
 
-/* Takes the place of ozaki_product_wgmma (ld --wrap). */
-extern "C" cudaError_t __wrap_ozaki_product_wgmma(const residues &moduli, const ozaki_planes &p,
-                                                  bool, cudaStream_t stream)
+static cudaError_t to_residues(const residues *moduli, const ozaki_planes *all, bool,
+                               cudaStream_t stream)
 {
+    const ozaki_planes &p = *all;
     const int one = 1, zero = 0, m = (int)p.m, n = (int)p.n, k = (int)p.k;
-    const int planes = ozaki_plane_count(&moduli);
+    const int planes = ozaki_plane_count(moduli);
     if (!sums.holds((size_t)(p.m * p.n) * sizeof(int)))
         return cudaErrorMemoryAllocation;
     for (int q = 0; q < planes; q++) {
@@ -66,13 +66,16 @@ extern "C" cudaError_t __wrap_ozaki_product_wgmma(const residues &moduli, const 
                          CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
             return cudaErrorUnknown;
         const unsigned blocks = (unsigned)((p.m / 4 * p.n + THREADS - 1) / THREADS);
-        reduce<<<blocks, THREADS, 0, stream>>>(residues_of(moduli, p), q, (const int4 *)sums.at);
+        reduce<<<blocks, THREADS, 0, stream>>>(residues_of(*moduli, p), q, (const int4 *)sums.at);
     }
     return cudaGetLastError();
 }
 
+static const kernel_code code = {nullptr, to_residues, nullptr, false};
+
 static cublasStatus_t multiply(cublasHandle_t handle, struct gemm g)
 {
+    static kernel own;
     static residues moduli;
     const char *given = getenv("MODULI");
     const int count = given ? atoi(given) : ozaki_moduli(g.type, false);
@@ -87,7 +90,8 @@ static cublasStatus_t multiply(cublasHandle_t handle, struct gemm g)
     struct ozaki o = {};
     residues_make(count, false, &moduli);
     o.residues = &moduli;
-    o.kernel = OZAKI_WGMMA;
+    own.code = &code;
+    o.kernel = &own;
     o.workspace = workspace.at;
     o.bytes = workspace.bytes;
     o.cols = g.n;

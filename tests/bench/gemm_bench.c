@@ -13,8 +13,10 @@ enum { GPU = 0 };
 /* What a CPU runs too is measured there only without a GPU. */
 static bool is_for_gpu(const struct bench_choice *choice)
 {
-    const struct algorithm_info *algorithm = choice->algorithm;
-    return !algorithm || (algorithm->on_gpu && (!algorithm->on_cpu || device_gpu_count() > 0));
+    if (choice->rival)
+        return true;
+    const struct kernel *kernel = kernels[choice->algorithm];
+    return kernel->on_gpu && (!kernel->on_cpu || device_gpu_count() > 0);
 }
 
 static int open_device(const struct bench_choice *choice, struct device **dev, struct error *err)
@@ -23,10 +25,10 @@ static int open_device(const struct bench_choice *choice, struct device **dev, s
         return device_cpu_open(machine_threads(machine_cpus(), 1), dev, err);
     if (device_gpu_count() == 0)
         return error_add(err, EXIT_RESOURCES, "no GPU here that %s could run on: %s",
-                         choice->rival ? choice->rival : choice->algorithm->name,
+                         choice->rival ? choice->rival : kernels[choice->algorithm]->name,
                          device_gpu_absence());
     return choice->rival ? device_gpu_open_library(GPU, choice->rival, dev, err)
-                         : device_gpu_open(GPU, choice->algorithm->id, dev, err);
+                         : device_gpu_open(GPU, (enum algorithm)choice->algorithm, dev, err);
 }
 
 static int ladder_add(struct ladder *ladder, struct bench_choice choice, struct error *err)
@@ -50,12 +52,13 @@ static int ladder_open(const struct bench_options *o, bool gpu, struct ladder *l
     if (!gpu)
         fprintf(stderr, "gemm_bench: no GPU here, so the CPU is measured: %s\n",
                 device_gpu_absence());
-    for (const struct algorithm_info *a = algorithm_table; a->name; a++) {
+    for (int id = 0; id < ALGORITHM_COUNT; id++) {
         struct error why = {0};
-        bool slow = !gpu && a->id == ALGORITHM_OZAKI; /* where it is for checking */
-        const struct bench_choice choice = {.algorithm = a};
-        if (is_for_gpu(&choice) == gpu && !slow && ladder_add(ladder, choice, &why) != 0)
-            fprintf(stderr, "gemm_bench: %s is left out: %s\n", a->name, why.text);
+        bool slow = !gpu && id == ALGORITHM_OZAKI; /* where it is for checking */
+        const struct bench_choice choice = {.algorithm = id};
+        if (algorithm_is_choice((enum algorithm)id) && is_for_gpu(&choice) == gpu && !slow &&
+            ladder_add(ladder, choice, &why) != 0)
+            fprintf(stderr, "gemm_bench: %s is left out: %s\n", kernels[id]->name, why.text);
     }
     return 0;
 }

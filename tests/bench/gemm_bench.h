@@ -16,8 +16,8 @@ struct bench_size {
 
 /* Whose products are measured. */
 struct bench_choice {
-    const struct algorithm_info *algorithm; /* null: a rival's */
-    const char *rival;                      /* the path of its library */
+    int algorithm;     /* enum algorithm; ALGORITHM_NONE: a rival's */
+    const char *rival; /* the path of its library */
     int moduli; /* of products in residues; 0: as many as suit the type, or it is no such product */
 };
 
@@ -116,7 +116,7 @@ struct ladder {
 
 static inline bool bench_is(const struct bench_choice *choice, enum algorithm id)
 {
-    return choice->algorithm && choice->algorithm->id == id;
+    return choice->algorithm == (int)id;
 }
 
 /* Measure all choices of a ladder.  The reference is cuBLAS where it is among them. */

@@ -48,14 +48,14 @@ static const char doc[] =
 
 static void parse_algorithm(const char *word, struct bench_options *o, struct argp_state *state)
 {
-    struct bench_choice choice = {0};
+    struct bench_choice choice = {.algorithm = ALGORITHM_NONE};
     if (o->choice_count == BENCH_LIST_MAX)
         argp_error(state, "--algo: more than %d", BENCH_LIST_MAX);
     if (strchr(word, '/'))
         choice.rival = strdup(word);
     else
         choice.algorithm = algorithm_parse(word, &choice.moduli);
-    if (!choice.algorithm && !choice.rival)
+    if (choice.algorithm == ALGORITHM_NONE && !choice.rival)
         argp_error(state, "--algo %s: choose from what this build has: %s", word,
                    algorithm_names());
     else

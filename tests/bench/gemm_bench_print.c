@@ -30,8 +30,8 @@ void bench_print_head(const struct bench_options *options, const struct device_i
 static const char *shape_text(char text[32], const struct bench_row *r)
 {
     text[0] = '\0';
-    if (r->of.algorithm && algorithm_shapes(r->of.algorithm->id) > 1) {
-        const struct simt_shape s = simt_shapes[r->of.algorithm->id][r->gemm.shape];
+    if (!r->of.rival && kernels[r->of.algorithm]->shapes > 1) {
+        const struct simt_shape s = simt_shapes[r->of.algorithm][r->gemm.shape];
         snprintf(text, 32, "%dx%d/%d", s.tile_m, s.tile_n, simt_threads(s));
     }
     return text;
@@ -51,9 +51,9 @@ static const char *name_text(char text[32], const struct bench_row *r)
         file += strncmp(file, "lib", 3) == 0 ? 3 : 0;
         snprintf(text, 32, "%.*s", (int)strcspn(file, "."), file);
     } else if (of->moduli > 0)
-        snprintf(text, 32, "%s:%d", of->algorithm->name, of->moduli);
+        snprintf(text, 32, "%s:%d", kernels[of->algorithm]->name, of->moduli);
     else
-        snprintf(text, 32, "%s", of->algorithm->name);
+        snprintf(text, 32, "%s", kernels[of->algorithm]->name);
     return text;
 }
 
@@ -116,10 +116,9 @@ static json_t *row_json(const struct bench_row *r)
     char name[32], shape[32];
     json_t *row = json_pack(
         "{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "algorithm", name_text(name, r), "number",
-        r->of.algorithm ? (int)r->of.algorithm->id : -1, "shape", shape_text(shape, r), "type",
-        type_text(g), "trans", trans, "m", (json_int_t)(g->m / bench_width(g)), "n",
-        (json_int_t)g->n, "k", (json_int_t)(g->k / bench_width(g)), "ldc",
-        (json_int_t)(g->ldc / bench_width(g)));
+        r->of.algorithm, "shape", shape_text(shape, r), "type", type_text(g), "trans", trans, "m",
+        (json_int_t)(g->m / bench_width(g)), "n", (json_int_t)g->n, "k",
+        (json_int_t)(g->k / bench_width(g)), "ldc", (json_int_t)(g->ldc / bench_width(g)));
     json_t *time = json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f}", "ms", r->seconds * 1e3, "ms_min",
         r->least_s * 1e3, "ms_max", r->most_s * 1e3, "tflops", bench_flops(g) / r->seconds * 1e-12,

@@ -339,8 +339,8 @@ static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
         if ((bench_is(choice, ALGORITHM_CUBLAS) && !cublas_can(&b->operands.gemm)) ||
             (choice->rival && b->operands.gemm.complex))
             continue;
-        const int shapes =
-            b->options->sweep && choice->algorithm ? algorithm_shapes(choice->algorithm->id) : 1;
+        const bool sweeps = b->options->sweep && !choice->rival;
+        const int shapes = sweeps ? kernels[choice->algorithm]->shapes : 1;
         for (*shape = 0; *shape < shapes; ++*shape)
             if (run_algorithm(b, i, oracle))
                 return b->err->code;

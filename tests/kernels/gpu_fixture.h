@@ -33,11 +33,22 @@ static const double guard = -12345;
 
 static struct error err;
 static struct device *devices[ALGORITHMS_MAX]; /* null: not supported on this machine */
-static const struct algorithm_info *infos[ALGORITHMS_MAX];
+static enum algorithm ids[ALGORITHMS_MAX];
 static int algorithms;
 static struct event *reached;
 static bool emulated;
 static bool aligned; /* of matrices that are made from now on */
+
+static inline const struct kernel *kernel_at(int number)
+{
+    return kernels[ids[number]];
+}
+
+/* Whether it multiplies planes of bytes, in this build. */
+static inline bool is_of_bytes(const struct kernel *kernel)
+{
+    return kernel->code && kernel->rates[SCALAR_INT8][0].per_clock > 0;
+}
 
 static inline void ok(int rc)
 {
@@ -212,14 +223,15 @@ static inline bool fixture_open(void)
         printf("skipped: no GPU\n");
         return false;
     }
-    for (const struct algorithm_info *info = algorithm_table; info->name; info++) {
-        if (!info->on_gpu || info->on_cpu) /* only those that take struct gemm alone */
-            continue;
-        infos[algorithms] = info;
-        if (device_gpu_open(GPU, info->id, &devices[algorithms++], &err) != 0) {
-            printf("%s is not tested: %s\n", info->name, err.text);
+    for (int id = 0; id < ALGORITHM_COUNT; id++) {
+        if (!algorithm_is_choice((enum algorithm)id) || kernels[id]->on_cpu)
+            continue; /* only those that take struct gemm alone */
+        ids[algorithms] = (enum algorithm)id;
+        if (device_gpu_open(GPU, ids[algorithms], &devices[algorithms], &err) != 0) {
+            printf("%s is not tested: %s\n", kernels[id]->name, err.text);
             err = (struct error){0};
         }
+        algorithms++;
     }
     if (!devices[0] || devices[0]->event_create(devices[0], &reached, &err) != 0) {
         fprintf(stderr, "the GPU does not open: %s\n", err.text);

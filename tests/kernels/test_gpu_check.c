@@ -12,7 +12,7 @@ static int keep_reporting(void **state)
     int kept = 0;
     (void)state;
     for (int i = 0; i < target_count; i++)
-        if (algorithm_reports_peaks(targets[i].algorithm, SCALAR_FLOAT)) {
+        if (kernels[targets[i].algorithm]->reports_peaks[SCALAR_FLOAT]) {
             struct target target = targets[i];
             targets[i] = targets[kept];
             targets[kept++] = target;
@@ -26,15 +26,16 @@ static int keep_reporting(void **state)
 
 static void open_kernels(void)
 {
-    for (const struct algorithm_info *info = algorithm_table; info->name; info++) {
+    for (int i = 0; i < ALGORITHM_COUNT; i++) {
+        const enum algorithm id = (enum algorithm)i;
         struct device *device;
         struct error err = {0};
-        if (!info->on_gpu || info->on_cpu) /* only those that take struct gemm alone */
-            continue;
-        if (device_gpu_open(0, info->id, &device, &err) == 0)
-            add_target(info->id, device);
+        if (!algorithm_is_choice(id) || kernels[id]->on_cpu)
+            continue; /* only those that take struct gemm alone */
+        if (device_gpu_open(0, id, &device, &err) == 0)
+            add_target(id, device);
         else
-            printf("%s is not tested: %s\n", info->name, err.text);
+            printf("%s is not tested: %s\n", kernels[id]->name, err.text);
     }
 }
 

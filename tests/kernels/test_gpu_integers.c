@@ -137,7 +137,7 @@ static void multiply_strips(const struct gemm *whole, struct integers *how)
 }
 
 /* Uses a workspace for parts of rows x cols. */
-static void try_kernel(struct integer_product *p, enum ozaki_kernel kernel, int64_t rows,
+static void try_kernel(struct integer_product *p, const struct kernel *kernel, int64_t rows,
                        int64_t cols)
 {
     struct device *dev = devices[0];
@@ -151,7 +151,8 @@ static void try_kernel(struct integer_product *p, enum ozaki_kernel kernel, int6
     multiply_strips(&p->g, &how);
     finish(dev, STREAM_COMPUTE);
     download(&p->c);
-    snprintf(what, sizeof what, "kernel %d, parts of %d x %d", kernel, (int)rows, (int)cols);
+    snprintf(what, sizeof what, "%s, parts of %d x %d",
+             kernel ? kernel->name : "the fastest kernel", (int)rows, (int)cols);
     compare(p, what);
     dev->release(dev, how.workspace);
 }
@@ -162,11 +163,13 @@ static void try_product(enum scalar a, enum scalar b, int trans, const int64_t s
     struct integer_product p = product_make(a, b, trans, size, extreme);
     const int64_t work = round_up(size[0], OZAKI_TILE) * round_up(size[1], OZAKI_TILE) *
                          round_up(size[2], OZAKI_TILE) * integers_planes(a) * integers_planes(b);
-    const int kernels = emulated ? OZAKI_WGMMA : OZAKI_KERNELS;
+    const int64_t rows = small ? 1 : size[0], cols = small ? 1 : size[1];
     try_cpu(&p, (struct integers){.a = a, .b = b});
-    for (int kernel = emulated ? OZAKI_DP4A : OZAKI_FASTEST; kernel < kernels; kernel++)
-        if (!emulated || work < WORK || chosen())
-            try_kernel(&p, (enum ozaki_kernel)kernel, small ? 1 : size[0], small ? 1 : size[1]);
+    for (int id = 0; id < ALGORITHM_COUNT; id++)
+        if (is_of_bytes(kernels[id]) && (!emulated || work < WORK || chosen()))
+            try_kernel(&p, kernels[id], rows, cols);
+    if (!emulated)
+        try_kernel(&p, NULL, rows, cols);
     product_free(&p);
 }
 

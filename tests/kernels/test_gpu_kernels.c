@@ -118,7 +118,7 @@ static void set_c(struct call *call, const struct trial *t, double alpha, double
     upload(&call->c);
 }
 
-static void check_c(struct call *call, const struct trial *t, const struct algorithm_info *info)
+static void check_c(struct call *call, const struct trial *t, const struct kernel *kernel)
 {
     const double alpha = call->g.alpha, beta = call->g.beta;
     download(&call->c);
@@ -134,9 +134,9 @@ static void check_c(struct call *call, const struct trial *t, const struct algor
         long double size = fabs(alpha) * s.magnitude + fabsl(beta * (long double)c);
         long double steps = t->data == RANDOM ? (long double)(t->k + 3) : 0;
         long double bound = steps == 0 ? 0 : steps * epsilon(t->type) * size;
-        if (!close_to(got, exact, bound) || (info->same_bits && !same_bits(got, promised)))
+        if (!close_to(got, exact, bound) || (kernel->same_bits && !same_bits(got, promised)))
             fail_msg("%s/%d %s %c%c %lldx%lldx%lld alpha %g beta %g element %lld: %.17g, not %.17g",
-                     info->name, call->g.shape, scalar_name(t->type), call->g.trans_a ? 'T' : 'N',
+                     kernel->name, call->g.shape, scalar_name(t->type), call->g.trans_a ? 'T' : 'N',
                      call->g.trans_b ? 'T' : 'N', (long long)t->m, (long long)t->n, (long long)t->k,
                      alpha, beta, (long long)at, got, promised);
     }
@@ -156,14 +156,14 @@ static void try_all(const struct trial *t, bool trans_a, bool trans_b)
 {
     struct call call = call_make(t, trans_a, trans_b);
     for (int algorithm = 0; algorithm < algorithms; algorithm++) {
-        const int calls = devices[algorithm] ? SCALARS * algorithm_shapes(infos[algorithm]->id) : 0;
+        const int calls = devices[algorithm] ? SCALARS * kernel_at(algorithm)->shapes : 0;
         for (int i = 0; i < calls; i++) {
             if (!chosen())
                 continue;
             call.g.shape = i / SCALARS;
             set_c(&call, t, scalars[i % SCALARS][0], scalars[i % SCALARS][1]);
             run(algorithm, &call.g);
-            check_c(&call, t, infos[algorithm]);
+            check_c(&call, t, kernel_at(algorithm));
         }
     }
     call_free(&call);
@@ -245,7 +245,7 @@ static void test_slabs(void **state)
                     run(algorithm, &g);
                 }
                 if (devices[algorithm])
-                    check_c(&call, &t, infos[algorithm]);
+                    check_c(&call, &t, kernel_at(algorithm));
                 call_free(&call);
                 trial_free(&t);
             }
@@ -315,7 +315,7 @@ static void repeat(const struct trial *t, int trans, int algorithm)
     for (int64_t at = 0; at < t->m * t->n; at++)
         if (raw_get(&call.c, index_of(&call.c, at % t->m, at / t->m)) != 0)
             fail_msg("%s %s %d %lldx%lldx%lld: element %lld is not always the same",
-                     infos[algorithm]->name, scalar_name(t->type), trans, (long long)t->m,
+                     kernel_at(algorithm)->name, scalar_name(t->type), trans, (long long)t->m,
                      (long long)t->n, (long long)t->k, (long long)at);
     call_free(&call);
 }
@@ -335,7 +335,7 @@ static void test_repeats(void **state)
         memset(t.c, 0, (size_t)(t.m * t.n) * sizeof *t.c);
         for (int algorithm = 0; algorithm < algorithms; algorithm++)
             for (int trans = 0; trans < 4 && devices[algorithm]; trans++)
-                if (infos[algorithm]->id >= ALGORITHM_ASYNC && infos[algorithm]->same_bits)
+                if (ids[algorithm] >= ALGORITHM_ASYNC && kernel_at(algorithm)->same_bits)
                     repeat(&t, trans, algorithm);
         trial_free(&t);
     }
@@ -363,7 +363,7 @@ static void far_call(const struct trial *t, void *far, int64_t far_ld, int role,
     if (role == 2)
         copy_rows(&(struct copy){device_at(m, 0, 0), far, near_pitch, far_pitch, width, cols},
                   STREAM_OUT);
-    check_c(&call, t, infos[algorithm]);
+    check_c(&call, t, kernel_at(algorithm));
     call_free(&call);
 }
 

@@ -148,7 +148,7 @@ static void multiply_strips(const struct gemm *whole, struct ozaki *ozaki)
 
 /* Uses a workspace for parts of rows x cols, with the check if that is affordable. */
 static void try_kernel(struct product *p, const struct matrix *expected, int moduli,
-                       enum ozaki_kernel kernel, int64_t rows, int64_t cols)
+                       const struct kernel *kernel, int64_t rows, int64_t cols)
 {
     struct device *dev = devices[0];
     struct residues residues;
@@ -173,8 +173,8 @@ static void try_kernel(struct product *p, const struct matrix *expected, int mod
     }
     assert_int_equal(wrong, 0);
     download(&p->c);
-    snprintf(what, sizeof what, "kernel %d, %d moduli, parts of %d x %d", kernel, moduli, (int)rows,
-             (int)cols);
+    snprintf(what, sizeof what, "%s, %d moduli, parts of %d x %d",
+             kernel ? kernel->name : "the fastest kernel", moduli, (int)rows, (int)cols);
     compare(p, expected, what);
     dev->release(dev, ozaki.workspace);
 }
@@ -195,11 +195,13 @@ static void try_product(enum scalar type, bool complex, int trans, const int64_t
     expect(&p, moduli, &expected);
     const int64_t steps = whole(size[0]) * whole(size[1]) * whole(size[2]) * moduli;
     const bool tiny = size[0] * size[1] * size[2] < 200;
-    const int kernels = emulated ? OZAKI_WGMMA : OZAKI_KERNELS;
-    for (int kernel = emulated ? OZAKI_DP4A : OZAKI_FASTEST; kernel < kernels; kernel++)
-        if (!emulated || (steps < emulated_steps && (trans == 0 || tiny || chosen())))
-            try_kernel(&p, &expected, moduli, (enum ozaki_kernel)kernel, small ? 1 : p.g.m,
-                       small ? 1 : p.g.n);
+    const int64_t rows = small ? 1 : p.g.m, cols = small ? 1 : p.g.n;
+    for (int id = 0; id < ALGORITHM_COUNT; id++)
+        if (is_of_bytes(kernels[id]) &&
+            (!emulated || (steps < emulated_steps && (trans == 0 || tiny || chosen()))))
+            try_kernel(&p, &expected, moduli, kernels[id], rows, cols);
+    if (!emulated)
+        try_kernel(&p, &expected, moduli, NULL, rows, cols);
     matrix_free(&expected);
     product_free(&p);
 }
@@ -267,7 +269,7 @@ static void test_two_blocks(void **state)
         struct product p = product_make(SCALAR_DOUBLE, complex, 1, size, true);
         struct matrix expected = matrix_make(SCALAR_DOUBLE, p.g.m, p.g.n, guard);
         expect(&p, RESIDUES_LEAST, &expected);
-        try_kernel(&p, &expected, RESIDUES_LEAST, OZAKI_FASTEST, p.g.m, p.g.n);
+        try_kernel(&p, &expected, RESIDUES_LEAST, NULL, p.g.m, p.g.n);
         matrix_free(&expected);
         product_free(&p);
     }

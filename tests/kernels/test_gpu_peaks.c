@@ -162,7 +162,7 @@ static void test_peaks(void **state)
     for (int i = 0; i < algorithms; i++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes && devices[i]; s++)
             for (int variant = 0; variant < 8 * NUMBERS; variant++)
-                if (algorithm_reports_peaks(infos[i]->id, SCALAR_FLOAT)) {
+                if (kernel_at(i)->reports_peaks[SCALAR_FLOAT]) {
                     aligned = variant % 3;
                     try_peaks(i, sizes[s], variant);
                 }

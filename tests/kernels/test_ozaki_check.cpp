@@ -25,15 +25,16 @@ static bool complex; /* two planes for each modulus */
 
 static std::function<void(const ozaki_planes &)> before_product, after_product;
 
-/* What the emulation lacks. */
-extern "C" cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes, bool,
-                                           cudaStream_t stream)
+static cudaError_t to_residues(const residues *moduli, const ozaki_planes *planes, bool leaves_room,
+                               cudaStream_t stream)
 {
-    before_product(planes);
-    const cudaError_t status = ozaki_product_mma(moduli, planes, stream);
-    after_product(planes);
+    before_product(*planes);
+    const cudaError_t status = code_mma.to_residues(moduli, planes, leaves_room, stream);
+    after_product(*planes);
     return status;
 }
+
+static const kernel_code changing = {nullptr, to_residues, nullptr, false};
 
 static void change_nothing(const ozaki_planes &)
 {
@@ -85,7 +86,9 @@ struct fixture {
         g.ldc = ROWS;
         ozaki o = {};
         o.residues = &moduli;
-        o.kernel = OZAKI_WGMMA;
+        kernel own = {};
+        own.code = &changing;
+        o.kernel = &own;
         o.workspace = memory.data();
         o.bytes = memory.size();
         o.cols = cols;

@@ -11,19 +11,19 @@
 
 #include <cmocka.h>
 
-#include "gemm.h"
 #include "gemm_simt_maps.h"
+#include "kernel.h"
 
 enum { SIDE_MAX = 256, STEP_MAX = 16, WARP = 32, BANKS = 32, VECTOR = 16 };
 
 /* The block shape of a kernel for elements of `size` bytes. */
-struct kernel {
+struct shape {
     struct simt_shape s;
     int size, run; /* run: adjacent elements of C, and of a row of a piece, per access */
     bool warps;    /* with compact warp tiles */
 };
 
-static void each_kernel(void (*check)(const struct kernel *k))
+static void each_kernel(void (*check)(const struct shape *k))
 {
     for (int algorithm = 0; algorithm < SIMT_ALGORITHMS; algorithm++)
         for (int shape = 0; shape < simt_shape_count(algorithm); shape++)
@@ -33,15 +33,15 @@ static void each_kernel(void (*check)(const struct kernel *k))
                 const bool exists = algorithm == ALGORITHM_ASYNC    ? shape == type
                                     : algorithm == ALGORITHM_TENSOR ? type == SCALAR_FLOAT
                                                                     : true;
-                const struct kernel k = {simt_shapes[algorithm][shape], size, run,
-                                         algorithm > ALGORITHM_VECTOR};
+                const struct shape k = {simt_shapes[algorithm][shape], size, run,
+                                        algorithm > ALGORITHM_VECTOR};
                 if (exists)
                     check(&k);
             }
 }
 
 /* The first element of a thread. */
-static struct simt_place first_of(const struct kernel *k, int thread)
+static struct simt_place first_of(const struct shape *k, int thread)
 {
     const struct simt_shape s = k->s;
     if (!k->warps)
@@ -55,7 +55,7 @@ static struct simt_place first_of(const struct kernel *k, int thread)
 }
 
 /* Each element of the tile is owned by one thread, and runs begin at multiples of their length. */
-static void check_share(const struct kernel *k)
+static void check_share(const struct shape *k)
 {
     static char owned[SIDE_MAX][SIDE_MAX];
     const struct simt_shape s = k->s;
@@ -93,7 +93,7 @@ struct loader {
 };
 
 /* `wide`: kernels with warp tiles copy 16 bytes at once if k is not contiguous. */
-static struct loader loader_of(const struct kernel *k, int side, bool k_major, bool wide)
+static struct loader loader_of(const struct shape *k, int side, bool k_major, bool wide)
 {
     struct loader l = {simt_threads(k->s), side, k->s.step, k->s.step, k->run, k_major};
     if (k->warps && k_major)
@@ -169,14 +169,14 @@ static int conflicts(const struct request *r, bool more)
     return most;
 }
 
-static int pitch_of(const struct kernel *k, int side)
+static int pitch_of(const struct shape *k, int side)
 {
     return side * k->size + (k->run > 1 ? SIMT_PADDING_WIDE : SIMT_PADDING);
 }
 
 /* Stores to a piece have no bank conflicts, except if a warp stores two rows of 16 floats (the
  * padding for stores along k makes them overlap).  A run along k is stored element by element. */
-static void check_stores(const struct kernel *k, const struct loader *l)
+static void check_stores(const struct shape *k, const struct loader *l)
 {
     const int parts = l->k_major ? l->run : 1, pitch = pitch_of(k, l->side);
     const int claim = !l->k_major && l->side * k->size < 128 ? 2 : 1;
@@ -192,7 +192,7 @@ static void check_stores(const struct kernel *k, const struct loader *l)
         }
 }
 
-static void check_loaders(const struct kernel *k)
+static void check_loaders(const struct shape *k)
 {
     if (k->s.step == 1) /* no pieces */
         return;
@@ -213,7 +213,7 @@ static void test_loaders(void **state)
 /* Loads of rows of a piece of A or B have no bank conflicts.  With compact warp tiles shared memory
  * serves twice as many lanes at once, since lanes read the same words in pairs that it can
  * combine. */
-static void check_reads(const struct kernel *k)
+static void check_reads(const struct shape *k)
 {
     for (int warp = 0; warp < simt_threads(k->s); warp += WARP) {
         struct request a = {.bytes = k->size * k->run}, b = a;

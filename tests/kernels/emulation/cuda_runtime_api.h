@@ -3,7 +3,8 @@
  *
  * The emulation covers memory with guard pages, copies, events, and the threads of a block
  * (emulated_block.h) with the instructions of ptx.cuh (emulated_ptx.h).  It has no streams: every
- * call is synchronous.  It has no TMA and no cuBLAS: those algorithms fail to open. */
+ * call is synchronous.  It has no cuBLAS, and no kernel whose instructions are of one architecture
+ * alone. */
 #pragma once
 
 #include <stddef.h>
@@ -86,8 +87,3 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
 }
 #include "emulated_block.h"
 #endif
-
-/* These are not emulated and so not linked; an undefined weak function has a null address. */
-#pragma weak gemm_tma
-#pragma weak ozaki_product_wgmma
-#pragma weak integers_product_wgmma

@@ -2,6 +2,9 @@
 #include "gemm_cublas.h"
 
 #include "error.h"
+#include "kernel.h"
+
+const struct kernel kernel_cublas = {.name = "cublas", .on_gpu = true};
 
 int gemm_cublas_open(int index, cudaStream_t stream, const char *library,
                      struct gemm_cublas **cublas, struct error *err)
