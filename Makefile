@@ -126,7 +126,7 @@ endif
 # The GPU kernels and the program on the CPU, for tests without a GPU: the same files as plain C++ with an emulated
 # runtime, whose fibers ThreadSanitizer does not support.
 EMULATION := tests/kernels/emulation
-EMULATED  := $(filter-out $(shell grep -l '^    .architecture =' kernels/*.cu),$(wildcard kernels/*.cu)) kernels/device_cuda.c \
+EMULATED  := $(filter-out $(shell grep -l '[.]architecture = ' kernels/*.cu),$(wildcard kernels/*.cu)) kernels/device_cuda.c \
              $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
 EMUOBJECTS := $(patsubst %,$(BUILD)/emulated/%.o,$(EMULATED) $(RECORDS:%=%.record))
 ifeq ($(findstring thread,$(SANITIZE)),)
@@ -243,7 +243,7 @@ $(PAGE).o: $(PAGE) $(BUILD)/flags
 	$(Q)$(MPICC) $(FLAGS) -c $< -o $@
 
 # The architecture that the record of a kernel asks for, as 90a: sm_90 with instructions that later GPUs lack.
-own = $(shell sed -n 's/^    .architecture = "\(.*\)",$$/\1/p' $<)
+own = $(shell sed -n 's/.*[.]architecture = "\([^"]*\)".*/\1/p' $<)
 # A file takes nvcc up to a minute, in which nothing else may be said.
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -8,13 +8,10 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_async = {
-    .name = "async",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(async),
+    GPU_KERNEL(async),
     .same_bits = true,
     .running_sum = true,
     .shapes = 1,
-    .host_bytes = KERNEL_HOST_BYTES,
     .rates[SCALAR_DOUBLE] = {{80, CAPABILITY_ANY, 4}},
     .of_peak = 0.86,
     .of_best = 0.45,

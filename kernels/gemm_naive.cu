@@ -8,14 +8,7 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_naive = {
-    .name = "naive",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(naive),
-    .same_bits = true,
-    .running_sum = true,
-    .shapes = 3,
-    .host_bytes = KERNEL_HOST_BYTES,
-    .of_best = 0.05,
+    GPU_KERNEL(naive), .same_bits = true, .running_sum = true, .shapes = 3, .of_best = 0.05,
 };
 #else
 #include "gemm_common.cuh"

@@ -8,14 +8,7 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_register = {
-    .name = "register",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(register),
-    .same_bits = true,
-    .running_sum = true,
-    .shapes = 4,
-    .host_bytes = KERNEL_HOST_BYTES,
-    .of_best = 0.26,
+    GPU_KERNEL(register), .same_bits = true, .running_sum = true, .shapes = 4, .of_best = 0.26,
 };
 #else
 #include "gemm_common.cuh"

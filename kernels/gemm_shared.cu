@@ -8,14 +8,7 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_shared = {
-    .name = "shared",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(shared),
-    .same_bits = true,
-    .running_sum = true,
-    .shapes = 3,
-    .host_bytes = KERNEL_HOST_BYTES,
-    .of_best = 0.08,
+    GPU_KERNEL(shared), .same_bits = true, .running_sum = true, .shapes = 3, .of_best = 0.08,
 };
 #else
 #include "gemm_common.cuh"

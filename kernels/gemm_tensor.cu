@@ -9,14 +9,11 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_tensor = {
-    .name = "tensor",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(tensor),
+    GPU_KERNEL(tensor),
     .same_bits = true,
     .running_sum = true,
     .reports_peaks[SCALAR_FLOAT] = true,
     .shapes = 1,
-    .host_bytes = KERNEL_HOST_BYTES,
     .rates[SCALAR_FLOAT] = {{80, 80, 128}, {80, CAPABILITY_ANY, 256}},
     .rates[SCALAR_DOUBLE] = {{80, 80, 128}, {90, 90, 256}, {100, 100, 128}},
     .of_peak = 0.86,

@@ -16,15 +16,12 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_tma = {
-    .name = "tma",
+    GPU_KERNEL(tma),
     .architecture = "90a",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(tma),
     .same_bits = true,
     .running_sum = true,
     .reports_peaks[SCALAR_FLOAT] = true,
     .shapes = 1,
-    .host_bytes = KERNEL_HOST_BYTES,
     .rates[SCALAR_DOUBLE] = {{90, 90, 256}},
     .of_peak = 0.86,
     .of_best = 1,

@@ -8,13 +8,10 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_vector = {
-    .name = "vector",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(vector),
+    GPU_KERNEL(vector),
     .same_bits = true,
     .running_sum = true,
     .shapes = 3,
-    .host_bytes = KERNEL_HOST_BYTES,
     .rates[SCALAR_FLOAT] = {{75, 75, 128}, {1, CAPABILITY_ANY, 256}},
     .rates[SCALAR_DOUBLE] = {{1, CAPABILITY_ANY, 4}},
     .of_peak = 0.86,

@@ -35,9 +35,6 @@ enum algorithm { KERNELS(KERNEL_NUMBER) ALGORITHM_COUNT };
 
 enum { ALGORITHM_NONE = -1, CAPABILITY_ANY = 1 << 30, KERNEL_RATES = 3 };
 
-/* Of host memory, into which the CUDA runtime loads kernels lazily. */
-enum { KERNEL_HOST_BYTES = 12 << 20 };
-
 /* Operations that one multiprocessor does a clock, at most, on the units that the kernel uses. */
 struct kernel_rate {
     int least, most; /* compute capabilities that it is of: 90 for 9.0 */
@@ -49,7 +46,7 @@ struct kernel_code; /* what starts it on a GPU (cuda_launch.h) */
 struct kernel {
     const char *name;
     /* What it is compiled for, besides all others, if its instructions are of one GPU alone, as
-     * "90a"; null: they are of all.  The Makefile reads this line. */
+     * "90a"; null: they are of all.  The Makefile reads it in the file. */
     const char *architecture;
     const struct kernel_code *code; /* null: it has none, or not in this build */
     bool on_gpu, on_cpu;            /* in this build */
@@ -71,14 +68,18 @@ struct kernel {
     extern const struct kernel_code code_##name;
 KERNELS(KERNEL_RECORD)
 
-/* For records of what runs on a GPU. */
+/* For records of what runs on a GPU: whether this build has that, and what all of its kernels have
+ * in common.  The CUDA runtime loads kernels lazily, into host memory. */
 #ifdef HAVE_CUDA
-#define HAS_CUDA true
-#define CUDA_CODE(name) &code_##name
+enum { HAS_CUDA = true };
+#define KERNEL_CODE(name) &code_##name
 #else
-#define HAS_CUDA false
-#define CUDA_CODE(name) NULL
+enum { HAS_CUDA = false };
+#define KERNEL_CODE(name) NULL
 #endif
+enum { CUDA_HOST_BYTES = 12 << 20 };
+#define GPU_KERNEL(id)                                                                             \
+    .name = #id, .on_gpu = HAS_CUDA, .code = KERNEL_CODE(id), .host_bytes = CUDA_HOST_BYTES
 
 /* By enum algorithm. */
 extern const struct kernel *const kernels[ALGORITHM_COUNT];

@@ -16,7 +16,7 @@ const struct kernel kernel_ozaki = {
     .on_cpu = true, /* where it is for checking */
     .same_bits = true,
     .shapes = 1,
-    .host_bytes = KERNEL_HOST_BYTES,
+    .host_bytes = CUDA_HOST_BYTES,
     .of_best = 0.0025, /* on the CPU */
 };
 #else

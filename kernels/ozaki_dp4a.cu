@@ -6,10 +6,7 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_dp4a = {
-    .name = "dp4a",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(dp4a),
-    .rates[SCALAR_INT8] = {{1, CAPABILITY_ANY, 512}},
+    GPU_KERNEL(dp4a), .rates[SCALAR_INT8] = {{1, CAPABILITY_ANY, 512}},
     .of_peak = 0.3, /* a guess */
 };
 #else

@@ -8,9 +8,7 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_mma = {
-    .name = "mma",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(mma),
+    GPU_KERNEL(mma),
     .rates[SCALAR_INT8] = {{80, 80, 4096}, {81, 89, 2048}, {90, CAPABILITY_ANY, 8192}},
     .of_peak = 0.3, /* a guess */
 };

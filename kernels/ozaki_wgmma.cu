@@ -8,11 +8,7 @@
 
 #ifndef __cplusplus
 const struct kernel kernel_wgmma = {
-    .name = "wgmma",
-    .architecture = "90a",
-    .on_gpu = HAS_CUDA,
-    .code = CUDA_CODE(wgmma),
-    .rates[SCALAR_INT8] = {{90, 90, 8192}},
+    GPU_KERNEL(wgmma), .architecture = "90a", .rates[SCALAR_INT8] = {{90, 90, 8192}},
     .of_peak = 0.62, /* 0.60 to 0.64 as measured on H100s and H200s, which power holds back */
 };
 #else
