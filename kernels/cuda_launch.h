@@ -22,9 +22,9 @@ struct ozaki_planes;
 struct byte_planes;
 struct sums_out;
 
-/* What starts a kernel (kernel.h).  It runs, or another one in its place with the same bits, on any
- * GPU that is not older than all of its rates, or else is cudaErrorNoKernelImageForDevice.  Null:
- * it does not multiply these. */
+/* What starts a kernel (kernel.h).  Where the GPU lacks its instructions it starts another one with
+ * the same bits; below compute capability 8.0 it may return cudaErrorNoKernelImageForDevice
+ * instead.  Null: it does not multiply these. */
 struct kernel_code {
     cudaError_t (*multiply)(const struct gemm *gemm, cudaStream_t stream);
     /* Planes of bytes, to residues (ozaki_product.cuh) or to C (bytes_product.cuh).  `leaves_room`

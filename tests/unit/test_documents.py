@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DOCUMENTS = [ROOT / folder / "README.md" for folder in (".", "src", "io", "kernels", "jobs", "tests", "tests/bench")]
+DOCUMENTS = [*(ROOT / folder / "README.md" for folder in (".", "src", "io", "kernels", "jobs", "tests", "tests/bench")),
+             ROOT / "src/EXTENDING.md"]
 PAGES = sorted((ROOT / "jobs/packages/man").glob("*.1"))
 PLAIN = [*DOCUMENTS, *PAGES]  # in short sentences and lines
 FOLDERS = ("src", "io", "kernels", "jobs", "tests")
-LINES = {".": 120, "tests/bench": 400}  # at most, of the README of a folder
+LINES = {"README.md": 120, "tests/bench/README.md": 400, "src/EXTENDING.md": 200}  # at most
 COLUMNS = 100
 MEDIAN, MOST = 14, 25  # words of a sentence; nine of ten have at most so many
 OTHERS = {"hdf5.h"}  # files of libraries
@@ -59,9 +60,9 @@ def test_named_functions_are_there(document):
         assert re.search(rf"^[\w ]+[ *]{name}\(", sources, re.M), name
 
 
-@pytest.mark.parametrize("folder", LINES)
-def test_readme_is_short(folder):
-    assert len((ROOT / folder / "README.md").read_text().splitlines()) <= LINES[folder]
+@pytest.mark.parametrize("document", LINES)
+def test_document_is_short(document):
+    assert len((ROOT / document).read_text().splitlines()) <= LINES[document]
 
 
 @pytest.mark.parametrize("document", PLAIN, ids=names)
