@@ -55,8 +55,9 @@ from statistics import median
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import raw_disk  # noqa: E402
+from runs import append, here  # noqa: E402
 import table  # noqa: E402
-from launch import BUILD, ROOT, command, environment  # noqa: E402
+from launch import BUILD, command, environment  # noqa: E402
 
 ELEMENT, LEAST_HOST_MEMORY = 8, 16 << 20
 XT_BLOCKS = "2048,4096,8192"
@@ -67,6 +68,7 @@ SIZES = {  # without and with a GPU
     "disk": {"cpu": ["256x256x131072", "8192x8192x64"], "gpu": ["16384"]},
 }
 GPU_MEMORY = {"compute": None, "link": 256 << 20, "disk": None}
+TIMES = {"seconds": "wall_s", "start_s": "startup_s", "read_s": "read_s", "gemm_s": "multiply_s", "write_s": "write_s"}
 CPUS = len(os.sched_getaffinity(0))
 THREADS = os.environ.get("OMP_NUM_THREADS", str(CPUS))
 
@@ -127,10 +129,17 @@ def machine_of(link):
             "gpu": nvidia_smi() if link["device"] == "gpu" else None}
 
 
-def git_commit():
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
-                          capture_output=True)
-    return done.stdout.strip() or None
+def record(result, path):
+    """Append a line for the program and each rival of each case."""
+    about = {"question": "rivals", "date": result["date"][:10], "commit": result["commit"], "type": "d",
+             "host": f"{result['machine']['device_name']}/{CPUS}"}
+    for case in result["cases"]:
+        limits = {f"{x} memory": case[f"{x}_memory_bytes"] for x in ("gpu", "host")}
+        this = about | {"shape": [case[x] for x in "mnk"], "note": case["regime"]} | limits
+        for name, found in ({"dgemm_ooc": case["program"]} | case["rivals"]).items():
+            cells = {column: found[key]["values"] for column, key in TIMES.items() if key in found}
+            append(path, [this | {"command": name} | {column: values[i] for column, values in cells.items()}
+                          for i in range(result["repeat"])])
 
 
 # The cases
@@ -400,6 +409,7 @@ def parse():
     parser.add_argument("--alone", action="store_true", help="without rivals")
     parser.add_argument("--only", action="append", choices=list(SIZES), help="may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything, for programs")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="append the times, in lines like those of runs.csv")
     parser.add_argument("program_options", nargs="*", metavar="PROGRAM_OPTION",
                         help="for dgemm_ooc, after --")
     return parser.parse_args()
@@ -409,7 +419,7 @@ def run(args):
     probe = [BUILD / "tests/bench/bench_link", 1 << 20, *(["cpu"] if args.device == "cpu" else [])]
     link = json.loads(call(probe))
     result = {"schema": 1, "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-              "commit": git_commit(), "arguments": sys.argv[1:], "repeat": args.repeat,
+              "commit": here()["commit"] or None, "arguments": sys.argv[1:], "repeat": args.repeat,
               "machine": machine_of(link), "cases": []}
     with (tempfile.TemporaryDirectory(prefix="dgemm_ooc-bench-", dir=args.folder) as disk,
           tempfile.TemporaryDirectory(prefix="dgemm_ooc-bench-", dir=args.memory_folder) as memory):
@@ -431,6 +441,8 @@ def main():
     table.show(result)
     if args.json:
         args.json.write_text(json.dumps(result, indent=1) + "\n")
+    if args.csv:
+        record(result, args.csv)
     wrong = [name for case in result["cases"] for name, r in case["rivals"].items()
              if r["agrees"] is False]
     for case in result["cases"]:

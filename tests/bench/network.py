@@ -2,14 +2,14 @@
 """Compare the exchange between nodes with the throughput of the network.  The nodes are network
 namespaces, each with a link of limited rate.
 
-    network.py [RESULT.json] [--nodes 8,4,2] [--rates 5e6,25e6] [--runs N]
+    network.py [RESULT.csv] [--nodes 8,4,2] [--rates 5e6,25e6] [--runs N]
 
 For each number of nodes and rate there are two runs: one whose B all nodes need, and one whose A and B
 travel along the rows and columns of a grid.  The table has the wall time, the time from the first
 request for a message to the last arrival, the time that the plan predicts, and the time in which every
 rank exchanges the same number of bytes with the others directly, all at once or round a ring
 (raw_exchange.c).  Each time is the minimum of N runs, since the machine may be busy; the result includes
-the load.  The script needs root to create the namespaces."""
+the load.  RESULT.csv gets lines like those of runs.csv.  The script needs root to create the namespaces."""
 import argparse
 import json
 import os
@@ -23,6 +23,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system")]
 from launch import FAULTY, command, environment  # noqa: E402
 from matrices import operands  # noqa: E402
 from namespaces import linked  # noqa: E402
+from runs import append, here  # noqa: E402
 
 MACHINE = {"device": "cpu", "ranks": 1, "ranks_per_node": 1, "threads": 1,
            "device_memory_bytes": 256 << 20, "host_memory_bytes": 1 << 30,
@@ -46,7 +47,7 @@ def problems(nodes, scale):
 
 def least(runs, measure):
     values = [measure() for _ in range(runs)]
-    return min(values, key=lambda v: v["wall_s"] if isinstance(v, dict) else v)
+    return min(values, key=lambda v: v["seconds"] if isinstance(v, dict) else v)
 
 
 def raw(folder, how, nodes, bytes_each, env):
@@ -66,7 +67,7 @@ def multiply(folder, source, machine, problem, nodes, env, *options):
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
     result = json.loads(report.read_text())
-    return {"wall_s": result["wall_s"], "planned_s": result["predicted"]["wall_s"],
+    return {"seconds": result["wall_s"], "predicted": result["predicted"]["wall_s"],
             "sent_bytes": result["plan"]["sent_bytes"],
             "network_s": result["stages"]["network"]["busy_max_s"]}
 
@@ -81,8 +82,8 @@ def measure(folder, nodes, rate, runs):
             source = folder / "input.h5"
             source.unlink(missing_ok=True)
             operands(source, m, n, k)
-            row = {"nodes": nodes, "bytes_per_s": rate, "exchanged": what, "m": m, "n": n, "k": k,
-                   "grid": grid, "tile": tile}
+            row = {"nodes": nodes, "bytes_per_s": rate, "note": f"exchanged {what}", "shape": (m, n, k),
+                   "grid": grid, "tile": tile, "type": "d", "ranks": nodes}
             row |= least(runs, lambda: multiply(folder, source, machine, problem, nodes, env))
             each = row["sent_bytes"] // (nodes * (nodes - 1))
             row |= {f"raw_{how}_s": least(runs, lambda: raw(folder, how, nodes, each, env))
@@ -92,12 +93,12 @@ def measure(folder, nodes, rate, runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("result", nargs="?", default=HERE / "results/network.json", type=Path)
+    parser.add_argument("result", nargs="?", type=Path)
     parser.add_argument("--nodes", default="8,4,2")
     parser.add_argument("--rates", default="5e6,25e6")
     parser.add_argument("--runs", default=3, type=int)
     options = parser.parse_args()
-    rows = []
+    about = here() | {"question": "nodes", "command": f"network.py --runs {options.runs}"}
     print("nodes  MB/s  exchanged   wall s  exchange  planned  raw all   ring  load")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
         folder = Path(scratch)
@@ -105,11 +106,11 @@ def main():
         for nodes in map(int, options.nodes.split(",")):
             for rate in map(float, options.rates.split(",")):
                 for r in measure(folder, nodes, rate, options.runs):
-                    rows.append(r)
-                    print(f"{nodes:5}{rate / 1e6:6.0f}  {r['exchanged']:10}{r['wall_s']:8.2f}"
-                          f"{r['network_s']:10.2f}{r['planned_s']:9.2f}{r['raw_all_s']:9.2f}"
+                    print(f"{nodes:5}{rate / 1e6:6.0f}  {r['note'][10:]:10}{r['seconds']:8.2f}"
+                          f"{r['network_s']:10.2f}{r['predicted']:9.2f}{r['raw_all_s']:9.2f}"
                           f"{r['raw_ring_s']:7.2f}{r['load']:6.1f}", flush=True)
-                    options.result.write_text(json.dumps(rows, indent=1) + "\n")
+                    if options.result:
+                        append(options.result, [about | r])
 
 
 if __name__ == "__main__":

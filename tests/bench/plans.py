@@ -3,9 +3,10 @@
 well it predicts its own time.  The runs alternate.
 
     plans.py FOLDER [--size N] [--memory 4G,2G,1G] [--trans NN,TT] [--tiles 10] [--rounds 2]
-             [--launcher "mpirun -n 2"] [-o FILE.json]
+             [--launcher "mpirun -n 2"] [-o FILE.csv]
 
-The script creates A and B of N x N doubles in FOLDER, which must have room for three such matrices."""
+The script creates A and B of N x N doubles in FOLDER, which must have room for three such matrices.  FILE.csv gets
+lines like those of runs.csv."""
 import argparse
 import json
 import shlex
@@ -17,6 +18,7 @@ from statistics import median
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from launch import BUILD, environment  # noqa: E402
+from runs import append, here, of_report  # noqa: E402
 
 ELEMENT, GRANULE, QUANTUM, SLAB_MAX = 8, 16, 128, 8192
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -57,12 +59,8 @@ def multiply(launcher, folder, memory, trans, options):
                           text=True)
     if done.returncode:
         return {"failed": done.stderr.strip()[-300:]}
-    said = json.loads(report.read_text())
-    stages = {name: round(stage["busy_max_s"], 2) for name, stage in said["stages"].items()}
-    return {"tile": said["plan"]["tile"], "slab": said["plan"]["slab"], "wall_s": said["wall_s"],
-            "predicted_s": said["predicted"]["wall_s"], "busy_s": stages,
-            "read_bytes": said["plan"]["read_bytes"],
-            "read_rate": said["machine"]["disk_read_bytes_per_s"]}
+    words = [*launcher, "dgemm_ooc ab.h5 --gpu-memory", memory, "--transa", trans[0], "--transb", trans[1], *options]
+    return of_report(json.loads(report.read_text())) | {"command": " ".join(words)}
 
 
 def case(arguments, launcher, memory, trans):
@@ -77,17 +75,17 @@ def case(arguments, launcher, memory, trans):
 
 def show(found):
     def wall(name):
-        walls = [run["wall_s"] for run in found["runs"][name] if "wall_s" in run]
+        walls = [run["seconds"] for run in found["runs"][name] if "seconds" in run]
         return median(walls) if walls else float("inf")
 
     best, plan = min(found["runs"], key=wall), found["runs"]["plan"][0]
-    print(f"{found['trans']} {found['memory']}: plan {plan.get('tile')} slab {plan.get('slab')} took "
-          f"{wall('plan'):.2f} s, predicted {plan.get('predicted_s', 0):.2f}; "
+    print(f"{found['trans']} {found['memory']}: plan {plan.get('tile')} took "
+          f"{wall('plan'):.2f} s, predicted {plan.get('predicted', 0):.2f}; "
           f"best {best} {wall(best):.2f} ({wall('plan') / wall(best):.3f} x)", flush=True)
     for name, runs in found["runs"].items():
         run = runs[0]
-        print(f"    {name:20}", *(f"{each.get('wall_s', 0):6.2f}" for each in runs),
-              f" predicted {run.get('predicted_s', 0):6.2f}", run.get("busy_s", run.get("failed")), flush=True)
+        print(f"    {name:20}", *(f"{each.get('seconds', 0):6.2f}" for each in runs),
+              f" predicted {run.get('predicted', 0):6.2f}", run.get("failed", ""), flush=True)
 
 
 def main():
@@ -105,15 +103,16 @@ def main():
         subprocess.run([BUILD / "h5mat", "gen", f"{arguments.folder}/ab.h5:/{name}", "--force", "--rows",
                         str(arguments.size), "--cols", str(arguments.size), "--seed", str(seed + 1)],
                        env=environment(), check=True, stdout=subprocess.DEVNULL)
-    results, launcher = [], shlex.split(arguments.launcher)
+    launcher = shlex.split(arguments.launcher)
+    about = here() | {"question": "plans", "shape": [arguments.size] * 3, "type": "d"}
     for _ in range(2):  # warm-up: touches the memory of the output beside which the next one is written
         multiply(launcher, arguments.folder, "4G", "NN", [])
     for memory in arguments.memory.split(","):
         for trans in arguments.trans.split(","):
-            results.append(case(arguments, launcher, memory, trans))
-            show(results[-1])
-            if arguments.output:
-                arguments.output.write_text(json.dumps(results, indent=1))
+            found = case(arguments, launcher, memory, trans)
+            show(found)
+            for runs in found["runs"].values() if arguments.output else []:
+                append(arguments.output, [about | run for run in runs])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Predict the times of measured runs from their plans and rates, and compare them with the measurements.
 
-    predicted.py [RESULTS.json] [--commit C]... [-o FILE.json]
+    predicted.py [QUESTION] [--commit C]... [-o FILE.json]
 
-RESULTS.json has the format of h200-huge.json: the bytes that each run moved, and its busy time per
-stage.  "files_in_memory" is false if the files were on a disk.  The matrix files created here are sparse
-and take no space, but the file system must allow their size; /dev/shm does."""
+The runs of "file to file" and of "disk" in runs.csv state the bytes that they moved, and the busy time per stage.
+Runs with a note had something else to do.  The matrix files created here are sparse and take no space, but the
+file system must allow their size; /dev/shm does."""
 import argparse
 import json
 import re
@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system")]
 from launch import BUILD, FAULTY, environment  # noqa: E402
 from matrices import sparse  # noqa: E402
+from runs import single  # noqa: E402
 
 # Values that the results do not state, and limits that none of the runs came close to.
 MACHINE = {"device": "gpu", "compute_capability": 90, "threads": 16, "device_memory_bytes": 141e9,
@@ -28,9 +29,8 @@ COPYING = 1.5  # beside_copies() of planner_rates.c
 PACE_BESIDE_WRITING = 0.6  # by planner_rates.c for 16 readers and 8 writers on 16 CPUs
 
 
-def extents(run):
-    mnk = run["mnk"]
-    return (mnk,) * 3 if isinstance(mnk, int) else tuple(map(int, mnk.split("x")))
+def extents(words):
+    return [int(word) for word in words.split("x")]
 
 
 def computed(extent, tile):
@@ -42,41 +42,39 @@ def machine(run, in_memory):
     """The rates of the run: over all ranks for the file system, per rank for the rest.  The results of a
     run with more ranks than GPUs state both numbers.  A disk does not read while it writes; memory is read at
     a slower pace then, which is taken to have been so for half of the writing."""
-    m, n, k = extents(run)
-    busy, ranks, result = run["busy_s"], run.get("ranks", run["gpus"]), 8 * m * n
+    m, n, k = extents(run["shape"])
+    ranks, result = int(run["ranks"]), 8 * m * n
     beside = 0 if in_memory else result
-    slower = 0.5 * (1 - PACE_BESIDE_WRITING) * busy["write"] * busy["read"] / run["wall_s"] if in_memory else 0
-    layers = 2 if "--split-k 2" in run["options"] else 1
+    slower = 0.5 * (1 - PACE_BESIDE_WRITING) * run["write_s"] * run["read_s"] / run["seconds"] if in_memory else 0
+    layers = 2 if "--split-k 2" in run["command"] else 1
     # By planner_rates.c reading is slower where several GPUs copy a panel.
-    copies = sum(run["grid"]) / 2 if in_memory else 1
+    copies = sum(extents(run["grid"])) / 2 if in_memory else 1
     beside_copies = (1 + COPYING) / (1 + COPYING * copies)
-    rows, cols = map(computed, (m, n), run["tile"])
+    rows, cols = map(computed, (m, n), extents(run["tile"]))
     return MACHINE | {
         "files_in_memory": in_memory,
         "ranks": ranks, "ranks_per_node": ranks,
-        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / (busy["read"] - slower) / beside_copies,
-        "disk_write_bytes_per_s": result / busy["write"],
-        "in_bytes_per_s": run["in_bytes"] / ranks / busy["in"],
-        "out_bytes_per_s": result / (ranks / layers) / busy["out"],
-        "gemm_double_flops_per_s": 2 * rows * cols * k / ranks / busy["gemm"]}
+        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / (run["read_s"] - slower) / beside_copies,
+        "disk_write_bytes_per_s": result / run["write_s"],
+        "in_bytes_per_s": run["in_bytes"] / ranks / run["in_s"],
+        "out_bytes_per_s": result / (ranks / layers) / run["out_s"],
+        "gemm_double_flops_per_s": 2 * rows * cols * k / ranks / run["gemm_s"]}
 
 
 def predict(folder, run, in_memory):
-    m, n, k = extents(run)
+    m, n, k = extents(run["shape"])
     matrix, rates, report = (folder / name for name in ("ab.h5", "machine.json", "report.json"))
     matrix.unlink(missing_ok=True)
     sparse(matrix, "A", (m, k), "f8")
     sparse(matrix, "B", (k, n), "f8")
     rates.write_text(json.dumps(machine(run, in_memory)))
-    grid, tile = "x".join(map(str, run["grid"])), "x".join(map(str, [*run["tile"], run["slab"]]))
-    options = re.sub("--(trace|html) FILE", "", run["options"])
+    options = re.sub("--(trace|html) FILE", "", run["command"].partition("B.h5:/B")[2])
     # The check needs more device memory now than in these runs, whose tiles are kept.
     options = re.sub(r"(--gpu-memory )(\d+)([MG])", lambda found: found[1] + str(
         int(int(found[2]) * 1024 ** "KMG".index(found[3]) * 1.05)) + "K", options).split()
-    # Runs that do not say so had one tile on the device, which the program for tests can plan for.
-    one = run.get("device_tiles", 1) == 1
-    subprocess.run([BUILD / (FAULTY if one else "dgemm_ooc"), "--dry-run", matrix, "--machine", rates, "--grid", grid,
-                    "--tile", tile, "--report", report, *options], check=True,
+    # These runs had one tile on the device, which the program for tests can plan for.
+    subprocess.run([BUILD / FAULTY, "--dry-run", matrix, "--machine", rates, "--grid", run["grid"],
+                    "--tile", run["tile"], "--report", report, *options], check=True,
                    stdout=subprocess.DEVNULL, env=environment(DGEMM_OOC_TEST_ROOM="0"))
     return json.loads(report.read_text())["predicted"]["wall_s"]
 
@@ -84,28 +82,26 @@ def predict(folder, run, in_memory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", nargs="?", type=Path, default=HERE / "results/h200-huge.json")
+    parser.add_argument("question", nargs="?", default="file to file")
     parser.add_argument("--commit", action="append", help="of these runs only; more than once")
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
-    rows, results = [], json.loads(arguments.results.read_text())
+    rows = []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        for run in results["runs"]:
-            if "note" in run or (arguments.commit and run["commit"] not in arguments.commit):
+        for run in single(arguments.question):
+            if run["note"] or (arguments.commit and run["commit"] not in arguments.commit):
                 continue
-            wall_s = predict(Path(folder), run, results.get("files_in_memory", True))
-            rows.append({key: run[key] for key in ("commit", "gpus", "mnk", "options", "wall_s")}
-                        | {"predicted_s": round(wall_s, 3),
-                           "ratio": round(wall_s / run["wall_s"], 3)})
-            print("{commit} {gpus} GPUs, {mnk} {options}: {wall_s:.2f} s, predicted "
+            wall_s = predict(Path(folder), run, arguments.question != "disk")
+            rows.append({key: run[key] for key in ("commit", "gpus", "shape", "command", "seconds")}
+                        | {"predicted_s": round(wall_s, 3), "ratio": round(wall_s / run["seconds"], 3)})
+            print("{commit} {gpus} GPUs, {shape}, {command}: {seconds:.2f} s, predicted "
                   "{predicted_s:.2f}, ratio {ratio:.2f}".format(**rows[-1]))
     ratios = [row["ratio"] for row in rows]
     near = sum(abs(ratio - 1) <= 0.1 for ratio in ratios)
     print(f"{near} of {len(ratios)} within 10 %; median {statistics.median(ratios):.3f}, "
           f"{min(ratios):.2f} to {max(ratios):.2f}")
     if arguments.output:
-        arguments.output.write_text(json.dumps(
-            {"results": arguments.results.name, "runs": rows}, indent=1) + "\n")
+        arguments.output.write_text(json.dumps({"question": arguments.question, "runs": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from html import escape
 from math import log2
 from pathlib import Path
 

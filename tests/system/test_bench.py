@@ -4,10 +4,14 @@ import signal
 import subprocess
 import sys
 import time
+from xml.etree import ElementTree
 
 import pytest
 
 from launch import BUILD, PATIENCE, ROOT, environment
+
+sys.path.insert(0, str(ROOT / "tests/bench"))
+import runs  # noqa: E402
 
 M, N, K = 300, 200, 400
 STAGES = {"read", "in", "gemm", "out", "write"}
@@ -92,6 +96,35 @@ def test_rivals_did_the_same(bench):
             assert rival["compute_only"] == alone and rival["agrees"] is (None if alone else True)
             seconds = rival["multiply_s" if alone else "wall_s"]["median"]
             assert rival["ratio"] == seconds / wall > 0 and rival["peak_bytes"]["min"] > 0
+
+
+def test_growth(tmp_path):
+    """The table, the picture and the lines of runs.csv; no file is left where the matrices were."""
+    files, output = tmp_path / "files", tmp_path / "output"
+    files.mkdir()
+    line = [sys.executable, ROOT / "tests/bench/grow.py", "measure", "--files", files, "-o", output, "--sizes", "64,128",
+            "--rounds", "2", "--options=--device cpu"]
+    done = subprocess.run(line, env=environment(DGEMM_OOC_BUILD=str(BUILD)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not list(files.iterdir()) and {path.name for path in output.iterdir()} == {"grow.csv", "grow.md", "grow.svg"}
+    assert ElementTree.parse(output / "grow.svg").getroot().tag.endswith("svg")
+    rows = (output / "grow.md").read_text().splitlines()
+    assert [row.split(" | ")[0] for row in rows[2:]] == ["| 64", "| 128"] and len(set(row.count("|") for row in rows)) == 1
+    for run in runs.lines("growth", output / "grow.csv"):
+        assert run["command"] in ("dgemm_ooc --device cpu", "h5py + NumPy", "h5py + CuPy")
+        assert run["repeats"] == 2 and min(run["process_s"]) > 0 and run["failed"] == [0, 0] and min(run["host_bytes"]) > 1e6
+
+
+def test_appends_to_a_table(tmp_path):
+    answer = tmp_path / "runs.csv"
+    for repeat in "1", "2":
+        process = start(tmp_path, "--sizes", f"{M}x{N}x{K}", "--repeat", repeat, "--only", "compute", "--csv", answer)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+    lines = list(runs.lines(path=answer))
+    assert [line["repeats"] for line in lines] == [1] * 3 + [2] * 3
+    assert {line["command"] for line in lines} == {"dgemm_ooc", "h5py, NumPy, same memory", "NumPy in core"}
+    assert all(line["shape"] == f"{M}x{N}x{K}" and min(line["seconds"]) > 0 for line in lines)
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

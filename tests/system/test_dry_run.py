@@ -359,7 +359,7 @@ def test_runs_that_were_measured_are_predicted(tmp_path):
 
 
 def test_runs_from_a_disk_are_predicted(tmp_path):
-    runs = predicted_runs(tmp_path, ROOT / "tests/bench/results/h200-disk-ranks.json")
+    runs = predicted_runs(tmp_path, "disk")
     assert len(runs) == 36 and all(abs(run["ratio"] - 1) < 0.08 for run in runs)
 
 

@@ -1,21 +1,27 @@
 """What the documents say of this tree: links lead somewhere, named files are there, and the README
 stays short."""
-import json
+import math
 import re
+import sys
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests/bench"))
+import runs  # noqa: E402
+
 DOCUMENTS = [*(ROOT / folder / "README.md" for folder in (".", "src", "io", "kernels", "jobs", "tests", "tests/bench")),
              ROOT / "src/EXTENDING.md"]
 PAGES = sorted((ROOT / "jobs/packages/man").glob("*.1"))
 PLAIN = [*DOCUMENTS, *PAGES]  # in short sentences and lines
 FOLDERS = ("src", "io", "kernels", "jobs", "tests")
-LINES = {"README.md": 120, "tests/bench/README.md": 400, "src/EXTENDING.md": 200}  # at most
+LINES = {"README.md": 120, "tests/bench/README.md": 250, "src/EXTENDING.md": 200}  # at most
 COLUMNS = 100
 MEDIAN, MOST = 14, 25  # words of a sentence; nine of ten have at most so many
 OTHERS = {"hdf5.h"}  # files of libraries
+RATIOS = {"share", "gain", "A, B and C"}  # columns of what follows from others
 
 
 def names(path):
@@ -108,11 +114,41 @@ def test_sentences_and_lines_are_short(document):
 @pytest.mark.parametrize("document", [ROOT / "kernels/README.md", ROOT / "tests/bench/README.md"], ids=names)
 def test_what_the_check_finds_is_what_was_measured(document):
     """Rows of a k, and of another n than 1024 or what was said above the table: both types, made and read back."""
-    table = json.loads((ROOT / "tests/bench/results/check-power.json").read_text())["rows"]
+    table = list(runs.single("check power"))
     rows = re.findall(r"^\| (\d+)(?:, .*n = (\d+))? \|((?: [\d.e-]+ \|){4})$", document.read_text(), re.M)
     assert len(rows) >= 4
     for k, n, figures in rows:
-        n = int(n) if n else {"100000": 128, "1000000": 32}.get(k, 1024)
-        measured = [row[check] for kind in ("double", "float") for check in ("online", "full") for row in table
-                    if (row["type"], row["k"], row["n"]) == (kind, int(k), n)]
+        n = n or {"100000": "128", "1000000": "32"}.get(k, "1024")
+        measured = [row[check] for kind in "ds" for check in ("online", "full") for row in table
+                    if row["type"] == kind and row["shape"].endswith(f"x{n}x{k}")]
         assert [float(figure) for figure in figures.split("|")[:4]] == [float(f"{x:.2g}") for x in measured]
+
+
+def values(lines):
+    """What a table may say of runs: each value, and the median and the geometric mean of what was repeated."""
+    for line in lines:
+        for cell in line.values():
+            numbers = [x for x in cell if isinstance(x, float)] if isinstance(cell, list) else []
+            yield from numbers
+            if numbers:
+                yield median(numbers)
+                yield math.exp(sum(map(math.log, numbers)) / len(numbers)) if min(numbers) > 0 else 0
+
+
+def test_tables_say_what_runs_csv_says():
+    """Of the tables behind `<!-- runs.csv: QUESTION, ... -->`, each figure with a point in a column that is no ratio: a
+    value of a run of these questions, of the row's commits where it has some, or that over 1e9, rounded."""
+    text = (ROOT / "tests/bench/README.md").read_text()
+    tables = re.findall(r"^<!-- runs\.csv: (.*) -->\n((?:\|.*\n)+)", text, re.M)
+    assert len(tables) >= 8
+    for questions, table in tables:
+        lines = [line for question in questions.split(", ") for line in runs.lines(question)]
+        head, _, *rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
+        for row in rows:
+            commits = re.findall(r"\b(?=[0-9]*[a-f])[0-9a-f]{7}\b", " ".join(row))
+            measured = set(values(line for line in lines if not commits or line["commit"] in commits))
+            measured |= {value / 1e9 for value in measured if value > 1e7}
+            for name, cell in zip(head[1:], row[1:]):
+                for figure in re.findall(r"\b\d+\.\d+\b", cell):
+                    near = 0.501 * 10.0 ** -len(figure.split(".")[1])
+                    assert name in RATIOS or any(abs(value - float(figure)) <= near for value in measured), (row, figure)
