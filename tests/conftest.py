@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cases import reduce
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
@@ -29,6 +31,7 @@ unexpected = []  # skips that are not in EXPECTED_SKIPS
 def pytest_configure(config):
     for marker in ("gpu: computes on the GPU, where there is one",
                    "smoke: among the few that try everything once",
+                   "pairwise: of all combinations so many that each pair of values is tried (cases.py)",
                    "cluster: on nodes in network namespaces of their own",
                    "fresh: on empty roots of Debian, into which packages are downloaded"):
         config.addinivalue_line("markers", marker)
@@ -89,8 +92,10 @@ class CTest(pytest.Item):
         return self.path, None, f"{self.parent.name}: {self.name}"
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(trylast=True)  # of what was asked for
+def pytest_collection_modifyitems(config, items):
     """The tests on a Slurm begin first, since they wait most of the time."""
+    reduce(config, items)
     items.sort(key=lambda item: item.path.stem != "test_slurm")
 
 

@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import BROKEN, BUILD, PATIENCE, RANK, SRUN, environment, run
 from matrices import (digest, multiply, operands, output_of, random, read, snapshot, sparse, whole,
                       write)
@@ -157,7 +158,7 @@ BAD_MATRICES = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_FILES)
+@each("what", BAD_FILES)
 def test_bad_file(tmp_path, what):
     make, says = BAD_FILES[what]
     make(tmp_path / "input.h5")
@@ -188,7 +189,7 @@ OTHER_FILES = {
 }
 
 
-@pytest.mark.parametrize("first", OTHER_FILES)
+@each("first", OTHER_FILES)
 def test_files_of_other_kinds(tmp_path, first):
     """The format is recognized by the first bytes."""
     (tmp_path / "input.h5").write_bytes(first)
@@ -247,7 +248,7 @@ def test_a_live_writer(source):
     multiply(source, "-b", f"{live}:/B")
 
 
-@pytest.mark.parametrize("what", BAD_MATRICES)
+@each("what", BAD_MATRICES)
 def test_bad_matrix(tmp_path, what):
     make, says = BAD_MATRICES[what]
     make(tmp_path / "input.h5")
@@ -579,7 +580,7 @@ USAGE_ERRORS = {
 }
 
 
-@pytest.mark.parametrize("words", USAGE_ERRORS)
+@each("words", USAGE_ERRORS)
 def test_usage_error(source, words):
     before = snapshot(source.parent)
     done = run("dgemm_ooc", source, *words.split())
@@ -607,7 +608,7 @@ def test_all_wrong_options_are_said(source, words, complaints):
         assert complaint in done.stderr
 
 
-@pytest.mark.parametrize("words, says", [
+@each("words, says", [
     (["-alpha", "2", "INPUT"], "-alpha is not an option; did you mean --alpha?"),
     (["-host-memory", "4G", "INPUT"], "-host-memory is not an option; did you mean --host-memory?"),
     (["-transA", "T", "INPUT"], "-transA is not an option; did you mean --transa?"),
@@ -708,7 +709,7 @@ def test_bad_environment_is_a_usage_error(source):
     assert done.returncode == 0  # the command line wins
 
 
-@pytest.mark.parametrize("option, words", [
+@each("option, words", [
     ("--help", ["Usage: dgemm_ooc", "--gpu-memory", "DGEMM_OOC_", "Exit status: 0 complete"]),
     ("-h", ["Usage: dgemm_ooc"]),
     ("--version", ["dgemm_ooc ", "HDF5 "]),

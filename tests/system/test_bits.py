@@ -75,6 +75,7 @@ def test_reference_is_the_product(problem):
     assert_is_product(result(source), matrices)
 
 
+@pytest.mark.pairwise
 @pytest.mark.gpu
 @pytest.mark.parametrize("algorithm", ["naive", "shared", "register"])
 @pytest.mark.parametrize("variant", GPU_VARIANTS)

@@ -211,6 +211,7 @@ def test_other_compounds_are_refused(source, kind):
     assert done.returncode == INPUT and "no complex numbers; store these as compounds of two floats" in done.stderr
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("part", ["i1", "u1", "i2", ">i2", "i4", "u4", "i8"])
 @pytest.mark.parametrize("way", [{}, {"chunks": (5, 7), "compression": 4, "fillvalue": None}], ids=["contiguous", "chunks"])
 @pytest.mark.parametrize("asked, want", [("z", "c16"), ("c", "c8")])
@@ -283,6 +284,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("trans", ["NN", "TC", "CT", "NC"])
 def test_the_same_bits(problem, variant, trans):
@@ -310,6 +312,7 @@ def test_the_same_bits_in_random_configurations(problem, seed, tmp_path):
     assert result(chunked, trans, *more, ranks=ranks) == reference, (more, ranks)
 
 
+@pytest.mark.pairwise
 @pytest.mark.gpu
 @pytest.mark.parametrize("trans", ["NN", "TC", "CT", "NC"])
 @pytest.mark.parametrize("more, ranks", [([], 0), (["--gpu-memory", "300K"], 0), (["--tile", "31x40x64"], 2)])

@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import ROOT, run
 from matrices import multiply, output_of, read, whole, write
 from test_bad_input import assert_refused
@@ -48,8 +49,8 @@ def enumeration(base=h5py.h5t.STD_I8LE, **members):
     return kind
 
 
-@pytest.mark.parametrize("layout", [contiguous, chunked, filtered, one_chunk, resizable, compact, virtual,
-                                    external_storage, external_link])
+@each("layout", [contiguous, chunked, filtered, one_chunk, resizable, compact, virtual,
+                 external_storage, external_link])
 def test_booleans_of_h5py_are_integers(tmp_path, layout):
     """They were refused.  The product is exact, and not NumPy's "or"."""
     source = tmp_path / "input.h5"
@@ -90,14 +91,14 @@ def test_booleans_of_others(tmp_path, kind):
     np.testing.assert_array_equal(read(output_of(source)), TRUTH @ B)
 
 
-@pytest.mark.parametrize("kind, words", [
+@each("kind, words", [
     (enumeration(RED=0, GREEN=1), "holds an enumeration (RED, GREEN), not numbers; store it as numbers"),
     (enumeration(FALSE=1, TRUE=0), "holds an enumeration (FALSE, TRUE)"),
     (enumeration(FALSE=0, TRUE=1, NA=2), "holds an enumeration (FALSE, TRUE, NA)"),  # R
     (enumeration(**{"x" * 3000: 0, "y" * 3000: 1}), f"holds an enumeration ({'x' * 40}, {'y' * 40}), not"),
     (enumeration(**{f"M{i}": i for i in range(9)}), "holds an enumeration (M0, M1, M2, M3, M4, ...), not numbers"),
     (h5py.h5t.STD_B8LE.copy(), "holds bit fields, as which Julia and PyTables store booleans"),
-], ids=range(6))
+])
 def test_enumerations_and_bit_fields(tmp_path, kind, words):
     source = typed(tmp_path / "input.h5", kind)
     refused(tmp_path, source, [f'dataset "A" {words}', "as numbers, in"], "--type", "d")
@@ -140,7 +141,7 @@ GROUPS = {
 }
 
 
-@pytest.mark.parametrize("what", GROUPS)
+@each("what", GROUPS)
 def test_groups_that_stand_for_a_matrix(tmp_path, what):
     """They were groups without a two-dimensional dataset, which left the user alone."""
     make, words = GROUPS[what]
@@ -182,8 +183,8 @@ def of_matlab(path, matrix, kind, **attributes):
     return path
 
 
-@pytest.mark.parametrize("dtype, kind", [("f8", "double"), ("f4", "single"), ("u1", "logical"), ("i2", "int16"),
-                                         ("u8", "uint64")])
+@each("dtype, kind", [("f8", "double"), ("f4", "single"), ("u1", "logical"), ("i2", "int16"),
+                      ("u8", "uint64")])
 def test_numbers_of_matlab(tmp_path, dtype, kind):
     a = np.abs(whole((20, 40))).astype(dtype)
     source = of_matlab(tmp_path / "input.h5", a, kind, MATLAB_int_decode=np.int32(1))
@@ -194,7 +195,7 @@ def test_numbers_of_matlab(tmp_path, dtype, kind):
     assert done.returncode == 0 and done.stdout.count("MATLAB shows its transpose\n") == 1
 
 
-@pytest.mark.parametrize("dtype, kind", [("u2", "char"), ("u4", "string"), ("u4", "table"), ("f8", "x" * 5000)])
+@each("dtype, kind", [("u2", "char"), ("u4", "string"), ("u4", "table"), ("f8", "x" * 5000)])
 def test_what_matlab_stores_as_other_numbers(tmp_path, dtype, kind):
     """They were multiplied."""
     source = of_matlab(tmp_path / "input.h5", np.abs(whole((20, 40))).astype(dtype), kind)
@@ -221,10 +222,10 @@ def test_shapes_that_fit_as_column_major_languages_see_them(tmp_path):
 
 # netCDF's attributes in another spelling.
 
-@pytest.mark.parametrize("attributes, words", [
+@each("attributes, words", [
     ({"ScaleFactor": 0.5, "Offset": 1.0}, "ScaleFactor = 0.5"), ({"SCALE_FACTOR": 2}, "SCALE_FACTOR = 2"),
     ({"MissingValue": -9.0, "FillValue": -9}, "FillValue = -9, MissingValue = -9"), ({"AddOffset": "3"}, "AddOffset (not one"),
-    ({"CodeMissingValue": "-9999.9"}, "CodeMissingValue (not one number)"), ({"fill_value": 7}, "fill_value = 7")], ids=str)
+    ({"CodeMissingValue": "-9999.9"}, "CodeMissingValue (not one number)"), ({"fill_value": 7}, "fill_value = 7")])
 def test_names_in_another_spelling_are_noted(tmp_path, attributes, words):
     """Nothing was said."""
     source = write(tmp_path / "input.h5", A=whole((20, 40)), B=B)
@@ -235,8 +236,8 @@ def test_names_in_another_spelling_are_noted(tmp_path, attributes, words):
     assert f"stored: its {words}" in info_of(source)
 
 
-@pytest.mark.parametrize("attributes", [{"ScaleFactor": 1.0}, {"AddOffset": 0}, {"FillValue": np.nan}, {"scale": 3},
-                                        {"scale_factors": 3}, {"f" * 5000: 1}], ids=lambda a: next(iter(a))[:20])
+@each("attributes", [{"ScaleFactor": 1.0}, {"AddOffset": 0}, {"FillValue": np.nan}, {"scale": 3},
+                     {"scale_factors": 3}, {"f" * 5000: 1}])
 def test_names_that_say_nothing_are_not(tmp_path, attributes):
     source = write(tmp_path / "input.h5", A=whole((20, 40)), B=B)
     with h5py.File(source, "a") as file:
@@ -260,8 +261,8 @@ def test_a_plain_run_notes_what_may_not_be_expected(tmp_path, options, b):
 
 # netCDF's integers of the other sign.
 
-@pytest.mark.parametrize("dtype, value", [("i1", "true"), ("i2", np.bytes_("True")), (">i4", "true"), ("i8", "TRUE"),
-                                          ("u1", "false")])
+@each("dtype, value", [("i1", "true"), ("i2", np.bytes_("True")), (">i4", "true"), ("i8", "TRUE"),
+                       ("u1", "false")])
 def test_integers_of_another_sign_than_their_type(tmp_path, dtype, value):
     """200 was multiplied as -56."""
     source = write(tmp_path / "input.h5", A=np.abs(whole((20, 40))).astype(dtype), B=B)
@@ -276,7 +277,7 @@ def test_integers_of_another_sign_than_their_type(tmp_path, dtype, value):
     assert "delete the attribute" not in said
 
 
-@pytest.mark.parametrize("dtype, value", [("i1", "false"), ("u1", "true"), ("f8", "true"), ("i1", ""), ("i2", 1)])
+@each("dtype, value", [("i1", "false"), ("u1", "true"), ("f8", "true"), ("i1", ""), ("i2", 1)])
 def test_a_sign_that_is_that_of_the_type(tmp_path, dtype, value):
     source = write(tmp_path / "input.h5", A=np.abs(whole((20, 40))).astype(dtype), B=B)
     with h5py.File(source, "a") as file:

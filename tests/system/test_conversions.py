@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import run
 from matrices import multiply, output_of, random, read, write
 from test_bad_input import assert_refused
@@ -30,8 +31,8 @@ def with_one(matrix, where, value):
     return matrix
 
 
-@pytest.mark.parametrize("way", ["auto", "hdf5"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@each("way", ["auto", "hdf5"])
+@each("layout", LAYOUTS)
 def test_a_double_that_is_too_large_for_a_float(tmp_path, layout, way):
     """It was infinite, and the report said that C was so "as A and B make it"."""
     for i, where in enumerate(WHERE):
@@ -41,7 +42,7 @@ def test_a_double_that_is_too_large_for_a_float(tmp_path, layout, way):
             "give --type d"])
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@each("layout", LAYOUTS)
 def test_what_was_infinite_stays_so(tmp_path, layout):
     a = with_one(with_one(A, (1, 2), -np.inf), (3, 4), np.nan)
     for way in "auto", "hdf5":
@@ -51,8 +52,8 @@ def test_what_was_infinite_stays_so(tmp_path, layout):
         assert np.isinf(c[1]).all() and np.isnan(c[3]).all() and np.isfinite(np.delete(c, [1, 3], 0)).all()
 
 
-@pytest.mark.parametrize("part", [1e39, 1e39j])
-@pytest.mark.parametrize("layout", [contiguous, chunked, one_chunk])
+@each("part", [1e39, 1e39j])
+@each("layout", [contiguous, chunked, one_chunk])
 def test_a_part_of_a_complex_number(tmp_path, layout, part):
     source = make(tmp_path / "input.h5", with_one(A + 1j * A, (40, 9), part), B + 0j, layout)
     for way in "auto", "hdf5":
@@ -74,8 +75,8 @@ def test_a_long_double(tmp_path):
     assert np.isinf(read(tmp_path / "infinite-C.h5")[7]).all()
 
 
-@pytest.mark.parametrize("how", [{}, {"chunks": (16, 7)}, {"chunks": (16, 7), "compression": "gzip"}], ids=str)
-@pytest.mark.parametrize("written", [0, 10])
+@each("how", [{}, {"chunks": (16, 7)}, {"chunks": (16, 7), "compression": "gzip"}])
+@each("written", [0, 10])
 def test_a_fill_value(tmp_path, how, written):
     source = write(tmp_path / "input.h5", B=B)
     with h5py.File(source, "a") as file:
@@ -112,8 +113,8 @@ def test_elements_are_rounded_as_numpy_rounds_them(tmp_path, layout):
     np.testing.assert_array_equal(read(output_of(source)), np.repeat(a.astype("f4"), 3, axis=1))
 
 
-@pytest.mark.parametrize("dtype, name, limit", [("i8", "d", "2^53"), ("u8", "d", "2^53"), ("i8", "s", "2^24"),
-                                                ("i4", "s", "2^24"), ("i4", "d", None), ("i2", "s", None)])
+@each("dtype, name, limit", [("i8", "d", "2^53"), ("u8", "d", "2^53"), ("i8", "s", "2^24"),
+                             ("i4", "s", "2^24"), ("i4", "d", None), ("i2", "s", None)])
 def test_integers_that_are_rounded(tmp_path, dtype, name, limit):
     a = np.iinfo(dtype).max - np.arange(20, dtype=dtype).reshape(20, 1)
     source = write(tmp_path / "input.h5", A=a, B=np.ones((1, 3)))

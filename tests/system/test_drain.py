@@ -45,6 +45,7 @@ def wide(tmp_path_factory):
 BESIDE = [*TWO, "--alpha=-0.5", "--io", "buffered", "--tile", f"{M}x{2 * N}x32", "--host-memory", "24M"]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("verify", ["online", "off"])
 @pytest.mark.parametrize("faults", ["pwrite:delay@1+", "copy:delay%20", "gemm:delay%10", "combine:delay@1+"])
 @pytest.mark.parametrize("ranks", [0, 2])

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import h5py
 import pytest
 
+from cases import each
 from launch import BROKEN, BUILD, ROOT, environment, run
 from matrices import multiply, operands, random, snapshot, sparse, write
 
@@ -171,7 +172,7 @@ def test_speaks_once_under_a_launcher(source):
     assert plan(source, ranks=3).count("Predicted ") == 1
 
 
-@pytest.mark.parametrize("members, words", [
+@each("members, words", [
     ({"disk_read": 1}, '"disk_read" is not a key of a machine file; did you mean disk_read_bytes_per_s; see'),
     ({"zoom": 1}, '"zoom" is not a key of a machine file; see man dgemm_ooc'),
     ({"network_bytes_per_s": 0}, '"network_bytes_per_s" is 0; give a number above 0'),

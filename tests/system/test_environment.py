@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from cases import each
 from launch import BUILD, environment, run
 from matrices import digest, multiply, operands, output_of, product, read, snapshot, write
 
@@ -45,12 +46,12 @@ def test_a_switch_is_off(source, value):
     assert digest(output_of(source)) == before
 
 
-@pytest.mark.parametrize("value", ["2", "maybe", "y", " ", "--no"])
+@each("value", ["2", "maybe", "y", " ", "--no"])
 def test_a_switch_is_neither(source, value):
     assert f"DGEMM_OOC_FORCE={value}: give yes or no" in refused(source, DGEMM_OOC_FORCE=value)
 
 
-@pytest.mark.parametrize("variable, value, option", [
+@each("variable, value, option", [
     ("HOST_MEMORY", "much", "--host-memory"), ("ALPHA", "x", "--alpha"), ("GRID", "2", "--grid"),
     ("TILE", "7", "--tile"), ("RESTART", "perhaps", "--restart"), ("ALGO", "9", "--algo"),
     ("SPLIT_K", "-1", "--split-k"), ("CHECKPOINT", "soon", "--checkpoint")])

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import each
 from launch import BUILD, GPU, ROOT, run
 
 PROGRAM = "tests/bench/gemm_bench"
@@ -116,7 +117,7 @@ def test_complex_products(tmp_path):
         assert abs(row["tflops"] * row["ms"] * 1e9 / (8 * 33 * 20 * 170) - 1) < 1e-3
 
 
-@pytest.mark.parametrize("arguments", [["--algo", "none"], ["--algo", "ozaki:5"], ["--algo", "cpu:9"],
+@each("arguments", [["--algo", "none"], ["--algo", "ozaki:5"], ["--algo", "cpu:9"],
                                        ["--size", "3x4"], ["--trans", "NX"], ["--type", "q"], ["--type", "sd"],
                                        ["--phi", "-1"], ["--phi", "9"], ["--phi", "x"], ["--repeat", "0"], ["more"]])
 def test_usage(arguments):

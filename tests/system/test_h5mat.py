@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import BUILD, PATIENCE, environment
 
 USAGE, INPUT, RESOURCES, DIFFERENT = 2, 3, 4, 5
@@ -190,7 +191,7 @@ def test_gen_keeps_what_is_there():
         assert sorted(f) == ["A", "B", "g"]
 
 
-@pytest.mark.parametrize("args", [
+@each("args", [
     [], ["x.h5"], ["x.h5", "--rows", "3"], ["x.h5", "--rows", "3x", "--cols", "3"],
     ["x.h5", "--rows", "-3", "--cols", "3"], ["x.h5", "y.h5", "--rows", "3", "--cols", "3"],
     ["x.h5", "--rows", str(2**32), "--cols", str(2**32)], ["x.h5", "--wrong"],
@@ -204,7 +205,7 @@ def test_gen_usage(args):
     assert not os.path.exists("x.h5")
 
 
-@pytest.mark.parametrize("options, says", [
+@each("options, says", [
     (["--frequency", "0.6", "--pattern", "genotype"], '--frequency takes a number from 0 to 0.5, not "0.6"'),
     (["--frequency", "nan", "--pattern", "genotype"], '--frequency takes a number from 0 to 0.5, not "nan"'),
     (["--missing", "-0.1", "--pattern", "genotype"], '--missing takes a number from 0 to 1, not "-0.1"'),
@@ -457,7 +458,7 @@ READABLE = {
 }
 
 
-@pytest.mark.parametrize("name", READABLE)
+@each("name", READABLE)
 def test_info_of_matrices(zoo, name):
     out = h5mat("info", f"zoo.h5:/{name}")
     assert "6 x 10" in out and READABLE[name] in out
@@ -510,7 +511,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_info_of_others(zoo, name):
     text = h5mat("info", f"zoo.h5:/{name}", code=INPUT)
     assert text.startswith("h5mat: zoo.h5:") and REFUSED[name] in text

@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import run
 from matrices import multiply, output_of, read, whole, write
 from test_bad_input import INPUT, RESOURCES, assert_refused
@@ -23,8 +24,8 @@ def source(tmp_path):
 
 # Groups in groups.
 
-@pytest.mark.parametrize("levels", [600, 3000, 30000])
-@pytest.mark.parametrize("link", ["hard", "soft"])
+@each("levels", [600, 3000, 30000])
+@each("link", ["hard", "soft"])
 def test_groups_that_are_nested_deep(tmp_path, levels, link):
     """Each was opened by its path, which took minutes for 3000; 30000 are more than the library's stack has."""
     source = write(tmp_path / "deep.h5", first=A)
@@ -220,9 +221,9 @@ def test_links_in_a_circle(tmp_path):
 
 # Datasets that are not matrices.
 
-@pytest.mark.parametrize("kind", [h5py.ref_dtype, h5py.regionref_dtype, h5py.string_dtype(),
-                                  np.dtype([("x", "f8")]), h5py.enum_dtype({"a": 1}), "V8",
-                                  h5py.vlen_dtype("f8")], ids=str)
+@each("kind", [h5py.ref_dtype, h5py.regionref_dtype, h5py.string_dtype(),
+               np.dtype([("x", "f8")]), h5py.enum_dtype({"a": 1}), "V8",
+               h5py.vlen_dtype("f8")])
 def test_elements_that_are_no_numbers(tmp_path, kind):
     with h5py.File(tmp_path / "input.h5", "w") as file:
         file.create_dataset("A", (20, 30), kind)
@@ -291,8 +292,8 @@ def chunked(path, **how):
         return data.id.get_chunk_info(0)
 
 
-@pytest.mark.parametrize("size", [1, 4799, 4801, 1 << 31, (1 << 32) - 1])
-@pytest.mark.parametrize("filters", [{}, {"shuffle": True}, {"compression": "gzip"}], ids=str)
+@each("size", [1, 4799, 4801, 1 << 31, (1 << 32) - 1])
+@each("filters", [{}, {"shuffle": True}, {"compression": "gzip"}])
 def test_a_chunk_of_another_size(tmp_path, size, filters):
     """A chunk's key in the B-tree has its size, filter mask and offsets."""
     source = tmp_path / "input.h5"
@@ -341,7 +342,7 @@ def test_names_that_steer_a_terminal(tmp_path):
         assert not re.search(r"[^\n\x20-\x7e]|^RESULT", text, re.MULTILINE), text
 
 
-@pytest.mark.parametrize("text", ['{"device": 1}', '{"device": null}', '{"name": 1}', '{"ranks": 1e9}',
+@each("text", ['{"device": 1}', '{"device": null}', '{"name": 1}', '{"ranks": 1e9}',
                                   '{"device": "cpu", "disk_read_bytes_per_s": 1e-300}', "[" * 100000,
                                   '{"threads": 99999999999999999999}', '{"": 1}', "null", ""])
 def test_machine_files(source, text):
@@ -403,8 +404,8 @@ def test_a_virtual_dataset_whose_source_is_gone(tmp_path, gone):
     assert_refused(tmp_path, tmp_path / "input.h5", says=[says])
 
 
-@pytest.mark.parametrize("how", SPECIAL)
-@pytest.mark.parametrize("what", ["pipe", "/dev/zero"])
+@each("how", SPECIAL)
+@each("what", ["pipe", "/dev/zero"])
 def test_what_is_led_to_is_no_file(tmp_path, how, what):
     """Opening a pipe would block forever."""
     source, other = tmp_path / "input.h5", "/dev/zero"

@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from cases import each
 from launch import AS_BUILT, BUILD, ROOT, environment, make
 from matrices import multiplies
 
@@ -66,7 +67,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 
 @pytest.mark.skipif(not COMPLETION.exists(), reason="no bash-completion here")
-@pytest.mark.parametrize("line, offered", [
+@each("line, offered", [
     ("dgemm_ooc --gpu-m", "--gpu-memory="), ("dgemm_ooc --device=g", "gpu"),
     ("dgemm_ooc --transa ", "N T C"), ("dgemm_ooc --split-k ", "auto off"),
     ("dgemm_ooc --algo cp", "cpu"), ("dgemm_ooc --machine h", "h200-node"),

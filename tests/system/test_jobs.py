@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import standin
+from cases import each
 from launch import BUILD, FAULTY, MPI, ROOT, SANITIZED, STOP, environment, run
 from matrices import output_of, read, wait_until
 from scripts import are_at_work, edited, slowed
@@ -194,7 +195,7 @@ def test_shellcheck():
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "jobs").glob("*-*.sh")) +
+@each("name", sorted(path.name for path in (ROOT / "jobs").glob("*-*.sh")) +
                          ["slurm.sh", "lsf.sh", "flux.sh", "workstation.sh"])
 def test_scripts_that_bash_starts(tmp_path, name):
     """One sentence says what to do, in place of bash's about a variable or a file."""

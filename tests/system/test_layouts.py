@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import FAULTY, LARGE, WAYS, run
 from matrices import (digest, multiply, operands, output_of, product, random, read, scalars, sparse,
                       whole, write)
@@ -126,7 +127,7 @@ def is_by_offset(source, *options):
     return done.returncode == 0
 
 
-@pytest.mark.parametrize("layout", BY_OFFSET + BY_HDF5, ids=lambda layout: layout.__name__)
+@each("layout", BY_OFFSET + BY_HDF5)
 def test_every_operand_in_this_layout(tmp_path, layout):
     source = tmp_path / "input.h5"
     a, b, c = whole((M, K)), whole((K, N), seed=1), whole((M, N), seed=2)

@@ -181,6 +181,7 @@ NO_LOCK = "is not a run's lock file"
 OWNER = f"4711 elsewhere then {ELSEWHERE} 1 1"
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("age", [0, 9999])
 @pytest.mark.parametrize("text, says", [
     ("", "is empty: another run is starting, or died while it started"), ("my list of locks\n", NO_LOCK),

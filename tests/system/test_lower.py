@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import BUILD, FAULTY, WAYS, run
 from matrices import multiply, output_of, part_of, read
 from test_symmetric import (N, K, OFF, ON, ON_GPU, SCALARS, SEEDS, SLOW_BUS, configuration, general_result, has_numbers,
@@ -38,6 +39,7 @@ def same(source, trans="T", *more, scalars=SCALARS, **how):
 STORAGE = {"contiguous": {}, "chunked": dict(chunks=(37, 50)), "compressed": dict(chunks=(64, 64), compression="gzip")}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("storage", STORAGE)
 @pytest.mark.parametrize("ranks", [0, 2, 3])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -113,6 +115,7 @@ def test_the_output_and_the_run_say_so(tmp_path):
         assert "triangle" not in file["C"].attrs
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("ranks", [0, 3, 8])
 @pytest.mark.parametrize("trans", "TN")
 @pytest.mark.parametrize("memory", ["64M", "1M"])
@@ -129,7 +132,7 @@ def test_nan_and_inf_are_counted_where_they_are_written(tmp_path, trans, ranks, 
     assert report["elements_not_finite"] == (~np.isfinite(read(tmp_path / "result.h5"))).sum()
 
 
-@pytest.mark.parametrize("more, code", [
+@each("more, code", [
     (["--grid", "1x1"], 2), (["--tile", "20x20x16"], 2), (["--split-k", "2"], 2), (["--alpha", "0"], 2),
     (["--transa", "T"], 3), (["-a", "A", "-b", "C"], 3)])
 def test_what_it_does_not_go_with(tmp_path, more, code):

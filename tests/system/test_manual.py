@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from cases import each
 from launch import ROOT, environment, run
 
 PAGES = ROOT / "jobs/packages/man"
@@ -57,7 +58,7 @@ def table(text, heading):
     return text.split(f"\n| {heading} | ")[1].split("\n\n")[0]
 
 
-@pytest.mark.parametrize("folder", [".", "io", "kernels", "jobs", "src", "tests/bench"])
+@each("folder", [".", "io", "kernels", "jobs", "src", "tests/bench"])
 def test_options_in_documents(folder):
     """Commands of the documents have options that are there."""
     there = options(help_of("dgemm_ooc"))

@@ -11,6 +11,7 @@ import subprocess
 import h5py
 import pytest
 
+from cases import each
 from launch import GPU, SANITIZED, WAYS, run, start
 from matrices import linked, multiply, operands, whole
 
@@ -50,6 +51,7 @@ def made(tmp_path_factory):
     return of
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("size, dtype, options", [
     ((2000, 2000, 2000), "f8", ["--host-memory", "16M"]),
@@ -105,6 +107,7 @@ def test_the_next_phase_has_the_memory_of_the_one_before(tmp_path, dtype):
         assert rest - kept <= 2 << 20
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("chunks, options", [
     ((128, 128), ["--host-memory", "32M"]),
@@ -284,8 +287,8 @@ def test_a_plan_beyond_what_is_available_is_warned_of(tmp_path, in_group):
             assert ("8.00 MiB are available now" in done.stderr) == warned
 
 
-@pytest.mark.parametrize("option", ["--gpu-memory", "--host-memory"])
-@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+@each("option", ["--gpu-memory", "--host-memory"])
+@each("more", [[], ["--dry-run"]])
 def test_limits_beyond_the_computer_are_refused(tmp_path, option, more):
     """On the CPU a tile is in host memory, too."""
     source = tmp_path / "input.h5"

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import BUILD, PATIENCE, SANITIZED, environment, run
 from matrices import operands, part_of, snapshot, start_late, wait_until, whole, write
 from test_bad_input import with_permissions
@@ -184,7 +185,7 @@ def assert_one_sentence(said, *words):
         assert word in said, said
 
 
-@pytest.mark.parametrize("words", MISTAKES)
+@each("words", MISTAKES)
 def test_mistake(tmp_path, words):
     desk(tmp_path)
     before = snapshot(tmp_path)
@@ -196,7 +197,7 @@ def test_mistake(tmp_path, words):
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("words", OTHER_WORDS)
+@each("words", OTHER_WORDS)
 def test_words_of_other_programs(source, words):
     before = snapshot(source.parent)
     done = run("dgemm_ooc", source, *shlex.split(words), cwd=source.parent)
@@ -242,7 +243,7 @@ PLACES = {
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer needs more than these limits")
-@pytest.mark.parametrize("what", PLACES)
+@each("what", PLACES)
 def test_mistake_of_a_place(tmp_path, what):
     how, status, *says = PLACES[what]
     desk(tmp_path)

@@ -2,8 +2,8 @@
 attributes and a remedy, and h5mat reports them; attribute values without effect are accepted."""
 import h5py
 import numpy as np
-import pytest
 
+from cases import each
 from launch import run
 from matrices import multiply, output_of, read, whole, write
 from test_bad_input import assert_refused
@@ -45,7 +45,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("attributes, words, does", REFUSED, ids=str)
+@each("attributes, words, does", REFUSED)
 def test_packed_and_missing(tmp_path, attributes, words, does):
     source = with_attributes(tmp_path / "input.h5", **attributes)
     said = assert_refused(tmp_path, source, says=[f"input.h5:A has {words}", f"by which netCDF {does}", "xarray"])
@@ -63,10 +63,10 @@ def test_a_number_of_very_many_bytes(tmp_path):
     assert_refused(tmp_path, source, says=["scale_factor (not one number)"])
 
 
-@pytest.mark.parametrize("attributes", [
+@each("attributes", [
     {"scale_factor": 1.0, "add_offset": 0.0}, {"scale_factor": np.int8(1), "add_offset": np.float32(0)},
     {"_FillValue": np.nan}, {"missing_value": np.float32(np.nan), "_FillValue": np.array([np.nan])},
-    {"units": "K", "scale": 3.0, "fill_value": 7}], ids=str)
+    {"units": "K", "scale": 3.0, "fill_value": 7}])
 def test_what_says_nothing(tmp_path, attributes):
     source = with_attributes(tmp_path / "input.h5", **attributes)
     multiply(source)
@@ -106,8 +106,8 @@ def filled(path, dtype, fill, marks=("_NCProperties",)):
     return path
 
 
-@pytest.mark.parametrize("dtype, mark", [*((dtype, "_NCProperties") for dtype in FILLS), ("f8", "_Netcdf4Dimid"),
-                                         ("f4", "DIMENSION_LIST")])
+@each("dtype, mark", [*((dtype, "_NCProperties") for dtype in FILLS), ("f8", "_Netcdf4Dimid"),
+                      ("f4", "DIMENSION_LIST")])
 def test_elements_that_are_missing_by_default_are_noted(tmp_path, dtype, mark):
     source = filled(tmp_path / "input.h5", dtype, FILLS[dtype], [mark])
     words = f"elements equal to {float(FILLS[dtype]):.10g} are missing"
@@ -132,13 +132,12 @@ def test_what_r_takes_for_missing_is_noted(tmp_path):
     assert done.returncode == 0 and f"{words} values of R, multiplied as numbers" in done.stdout
 
 
-@pytest.mark.parametrize("dtype, mark", [("i4", 0), ("i4", "no number"), ("f8", 1), ("u4", 1), ("i2", 1)])
+@each("dtype, mark", [("i4", 0), ("i4", "no number"), ("f8", 1), ("u4", 1), ("i2", 1)])
 def test_other_numbers_of_r_are_not(tmp_path, dtype, mark):
     assert "missing" not in info_of(of_r(tmp_path / "input.h5", dtype, mark))
 
 
-@pytest.mark.parametrize("how", [("f8", DEFAULT, []), ("f8", 0), ("f8", 1e20), ("i1", -127), ("i4", -2147483648)],
-                         ids=str)
+@each("how", [("f8", DEFAULT, []), ("f8", 0), ("f8", 1e20), ("i1", -127), ("i4", -2147483648)])
 def test_other_fill_values_are_not(tmp_path, how):
     source = filled(tmp_path / "input.h5", *how)
     assert "netCDF" not in info_of(source)

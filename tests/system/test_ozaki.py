@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import FAULTY, GPU, ROOT, WAYS, run
 from matrices import multiply, operands, oriented, output_of, read, scalars, whole, write
 from test_restart import SCALARS, stop
@@ -133,7 +134,7 @@ def test_a_gpu_gives_the_bits_of_the_cpu(tmp_path, gpu, dtype, algo, options, ra
     assert report["machine"]["device"] == "gpu"
 
 
-@pytest.mark.parametrize("dtype, k, algo, most", [
+@each("dtype, k, algo, most", [
     ("f8", 100, "ozaki", 1.5), ("f8", 2 * BLOCK, "ozaki:18", 1), ("f8", 2 * BLOCK, "ozaki:13", 20),
     ("f4", 2 * BLOCK, "ozaki:8", 1.5)])
 def test_errors_are_small_with_other_moduli(tmp_path, dtype, k, algo, most):
@@ -151,8 +152,8 @@ def test_errors_are_no_larger_than_those_of_sums(tmp_path, dtype, most, trans):
     assert report["verdict"] == "PASSED"
 
 
-@pytest.mark.parametrize("algo", ["ozaki:14", "ozaki:16", "ozaki"])
-@pytest.mark.parametrize("dtype, k, limit", [("f8", 2 * BLOCK + 7, 1 << 19), ("f4", 500, 1 << 7)])
+@each("algo", ["ozaki:14", "ozaki:16", "ozaki"])
+@each("dtype, k, limit", [("f8", 2 * BLOCK + 7, 1 << 19), ("f4", 500, 1 << 7)])
 def test_whole_numbers_are_exact(tmp_path, algo, dtype, k, limit):
     rng = np.random.default_rng(5)
     a = rng.integers(-limit, limit, (20, k))
@@ -229,8 +230,8 @@ def test_as_many_moduli_as_the_operands_need(tmp_path, phi, least, most):
         assert f"give --algo ozaki:{chosen}" in done.stderr
 
 
-@pytest.mark.parametrize("where", [np.s_[:, -600:], np.s_[:, :600], np.s_[-5:], np.s_[:5]])
-@pytest.mark.parametrize("of_a", [True, False])
+@each("where", [np.s_[:, -600:], np.s_[:, :600], np.s_[-5:], np.s_[:5]])
+@each("of_a", [True, False])
 def test_spread_is_seen_at_either_end(tmp_path, where, of_a):
     source = tmp_path / "input.h5"
     rng = np.random.default_rng(4)
@@ -250,8 +251,8 @@ def test_operands_that_no_number_of_moduli_suits(tmp_path):
     assert "ozaki:18 on" in done.stdout
 
 
-@pytest.mark.parametrize("trans", ["NN", "TT"])
-@pytest.mark.parametrize("a, b", [(0, 1), (1e-130, 1e100), (np.nan, 1), (1, np.inf)])
+@each("trans", ["NN", "TT"])
+@each("a, b", [(0, 1), (1e-130, 1e100), (np.nan, 1), (1, np.inf)])
 def test_operands_without_spread(tmp_path, trans, a, b):
     """Zeros, huge, tiny and non-finite numbers: 14 moduli."""
     source = tmp_path / "input.h5"
@@ -295,7 +296,7 @@ def test_a_slab_beyond_all_numbers_is_all_of_k(tmp_path):
         assert report["plan"]["slab"] == 32
 
 
-@pytest.mark.parametrize("algo, said", [
+@each("algo, said", [
     *((f"ozaki:{n}", ", cpu, ozaki, ozaki:6..18") for n in ("5", "19", "", "14x", "x", "14:14", "-7")),
     ("ozaki14", ", cpu, ozaki"), ("cpu:14", ", cpu, ozaki")])
 def test_other_numbers_are_refused(tmp_path, algo, said):
@@ -342,7 +343,7 @@ def test_what_goes_wrong_on_the_device_is_found_and_multiplied_again(problem, fa
     assert done.returncode == VERIFY, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("bit", range(SEEDS))
+@each("bit", range(SEEDS))
 def test_flips_of_sums_pass_only_where_rounding_is_as_large(tmp_path, bit):
     """Flips a random bit of a random sum: what passes differs by less than the error that the run promised to
     find."""

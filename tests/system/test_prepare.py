@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import BUILD, FAULTY, run
 from matrices import digest, multiply, names, output_of, part_of, random, read, snapshot, start_late, wait_until, write
 from ranks import pids
@@ -68,6 +69,7 @@ def result(source, *more, **how):
     return tuple(read(output, name).tobytes() for name in ("C", "C_mean", "C_deviation")), report
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("rows, cols", [(501, 37), (2, 5), (300, 1), (64, 128)])
 @pytest.mark.parametrize("tall", [True, False])
 @pytest.mark.parametrize("ratio", [1e6, 1e8])
@@ -140,6 +142,7 @@ def test_floats_are_centred_in_double(tmp_path):
     assert_statistics(output_of(source), mean, deviation)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("missing", ["zero", "mean"])
 @pytest.mark.parametrize("axis", ["rows", "cols"])
 @pytest.mark.parametrize("tall", [True, False])
@@ -158,8 +161,8 @@ def test_missing_elements_are_as_if_they_were_filled(tmp_path, missing, axis, ta
     assert_statistics(output_of(source), mean, deviation)
 
 
-@pytest.mark.parametrize("ranks", [0, 3])
-@pytest.mark.parametrize("chunks", [None, (16, 16)])
+@each("ranks", [0, 3])
+@each("chunks", [None, (16, 16)])
 def test_the_first_nan_is_named(tmp_path, ranks, chunks):
     a = far(200, 50)
     a[150, 3] = np.nan
@@ -213,11 +216,11 @@ def test_what_can_be_known_before_is_said_before(tmp_path):
     assert done.returncode == 0 and done.stdout.index("\nRanks ") < done.stdout.index("\nStatistics ")
 
 
-@pytest.mark.parametrize("output, says", [
+@each("output, says", [
     ("c.h5", "the output {}/c.h5 exists; give --force to replace it"),
     ("input.h5/c.h5", "for a dataset of a file write {}/input.h5:/c.h5"),
     (f"new.h5:/{'C' * 505}", "is too long, since the run appends _deviation; choose a shorter one"),
-    ("new.h5:/group/.", "names no dataset; write FILE.h5:/path")], ids=["exists", "folder", "long", "nameless"])
+    ("new.h5:/group/.", "names no dataset; write FILE.h5:/path")])
 def test_an_output_that_cannot_be_is_refused_before_the_pass(tmp_path, output, says):
     """No element of A is read: the first one would be refused."""
     source = make(tmp_path / "input.h5", np.full((60, 9), np.nan))
@@ -388,7 +391,7 @@ def test_residues(tmp_path):
     assert done.returncode == 2 and "give the number of moduli, as in ozaki:14" in done.stderr
 
 
-@pytest.mark.parametrize("words, code, complaint", [
+@each("words, code, complaint", [
     ([], 0, ""),
     (["--transb", "N"], 3, "need one matrix times its own transpose"),
     (["-b", "B"], 3, "need one matrix times its own transpose"),

@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import GPU, run
 from matrices import (bound, is_out_of_core, multiply, operands, oriented, output_of, product,
                       random, read, scalars, whole, write)
@@ -33,6 +34,7 @@ def assert_is_exact(source, dtype, a, b, c, **problem):
     assert read(output_of(source)).tobytes() == expected.tobytes()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("trans", TRANSPOSES)
 @pytest.mark.parametrize("alpha, beta", SCALARS)
@@ -45,6 +47,7 @@ def test_every_kind_out_of_core(tmp_path, device, dtype, trans, alpha, beta):
         assert is_out_of_core(report), report["plan"]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("alpha, beta", SCALARS)
 def test_single_slab_by_strips(tmp_path, device, dtype, alpha, beta):
@@ -95,6 +98,7 @@ def test_ranks(tmp_path, device, ranks, size, dtype, trans, alpha, beta):
     assert_is_exact(source, dtype, *matrices, **problem)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_c_is_not_read_when_beta_is_0(tmp_path, device, dtype, ranks):
@@ -113,6 +117,7 @@ def test_c_may_be_absent_when_beta_is_0(tmp_path, device):
     assert_is_exact(source, "f8", a, b, None)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("trans", ["NN", "TT"])
 @pytest.mark.parametrize("beta", [0, 1])
 def test_nan_and_inf_travel_as_numpy_lets_them(tmp_path, device, trans, beta):
@@ -208,10 +213,10 @@ def test_environment_gives_way_to_the_command_line(tmp_path, options, alpha):
     assert_is_exact(source, "f8", a, b, None, alpha=alpha)
 
 
-@pytest.mark.parametrize("ranks, type_name, dtype, kinds", [
+@each("ranks, type_name, dtype, kinds", [
     (0, "d", "f8", ("f4", "f4")), (0, "d", "f8", ("f4", "f8")), (0, "d", "f8", ("i4", "u1")),
     (0, "s", "f4", ("f8", "f8")), (0, "s", "f4", ("f2", ">f8")), (0, "s", "f4", ("u2", "i8")),
-    (3, "d", "f8", ("i8", "f4"))], ids=str)
+    (3, "d", "f8", ("i8", "f4"))])
 def test_type_converts(tmp_path, ranks, type_name, dtype, kinds):
     a, b = (np.abs(whole(shape, "f8")).astype(kind)
             for shape, kind in zip([(41, 50), (50, 43)], kinds))

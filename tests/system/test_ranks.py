@@ -36,6 +36,7 @@ def test_any_ranks_and_nodes(problem, device, ranks, node):
     assert (report["plan"]["sent_bytes"] > 0) == (ranks > node)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("grid", ["1x6", "6x1", "2x3", "3x2", "2x2", "1x5", "1x1"])
 @pytest.mark.parametrize("node", [1, 2, 4, 6])
 def test_any_grid(problem, device, grid, node):
@@ -83,6 +84,7 @@ def test_more_ranks_than_tiles(tmp_path, m, n, options, said, node):
     assert np.array_equal(read(output_of(source)), a @ b)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("node", [1, 2, 4])
 @pytest.mark.parametrize("options", [
     ["--tile", "37x41x32"], ["--tile", "30x187x16", "--grid", "4x1"],

@@ -6,6 +6,7 @@ import json
 import h5py
 import pytest
 
+from cases import each
 from launch import BUILD, FAULTY, run
 from matrices import multiply, operands, output_of, read
 
@@ -108,7 +109,7 @@ def test_wide_tiles_of_floats_are_checked(tmp_path):
     assert done.returncode == 6 and "NOT CHECKED" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("slab", [1152, 1280, 1536, 1920, 2816])
+@each("slab", [1152, 1280, 1536, 1920, 2816])
 def test_no_slab_makes_the_check_of_floats_much_weaker(tmp_path, slab):
     """What it would have found grows with the square of the steps between two comparisons, here 2048 or near."""
     source = tmp_path / "input.h5"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from blocks import blocks, first_hour
+from cases import each
 from launch import GPU, PATIENCE, ROOT, built, environment, run
 from matrices import operands, output_of
 
@@ -92,7 +93,7 @@ WHAT_IT_MULTIPLIES = [  # of A, B and C, square, as NumPy has it; in the order o
     lambda a, b, c: z_scores(a) @ z_scores(a).T, lambda a, b, c: a @ b, lambda a, b, c: a @ b]
 
 
-@pytest.mark.parametrize("number", range(len(WHAT_IT_MULTIPLIES)))
+@each("number", range(len(WHAT_IT_MULTIPLIES)))
 def test_what_it_multiplies(tmp_path, number):
     """The options of each row of the README's table make what the row says."""
     rows = README.split("\n| C | options |\n|---|---|\n")[1].split("\n\n")[0].splitlines()

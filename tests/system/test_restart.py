@@ -526,6 +526,7 @@ def test_elements_that_are_nan_are_counted_once(tmp_path):
 SLOW_MACHINE = {"gemm_double_flops_per_s": 1e5, "gemm_float_flops_per_s": 1e5}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("scalars", [[], ["--beta", "2"]], ids=["", "beta"])
 @pytest.mark.parametrize("ranks, options", [
     (3, ["--grid", "1x3", "--tile", "64x64x16"]),  # idle at the edge of each row, and busy after it

@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import BUILD, FAULTY, PATIENCE, RANK, Process, environment, run
 from matrices import read, snapshot, wait_until
 
@@ -149,7 +150,7 @@ def prepare(folder, ranks, layout):
     return a @ b
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@each("layout", LAYOUTS)
 def test_the_same_files(tmp_path, layout):
     (tmp_path / "out").mkdir()
     c = prepare(tmp_path, 3, layout)

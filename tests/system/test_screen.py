@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from cases import each
 from launch import EMULATED, PATIENCE, STOP, run, start
 from matrices import at_work, operands, output_of, part_of, random, start_late, wait_until, whole, write
 
@@ -69,7 +70,7 @@ def screen(source, *options, code=0, **how):
     return done, json.loads(path.read_text())
 
 
-@pytest.mark.parametrize("options, ranks, product", [
+@each("options, ranks, product", [
     ([], 0, "C = A B; double; C 97x101, k 211"),
     (["--alpha", 2, "--beta", 0.5], 0, "C = 2 A B + 0.5 C; double; C 97x101, k 211"),
     (["--alpha=-1", "--beta=-1"], 0, "C = -A B - C; double; C 97x101, k 211"),

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from cases import each
 from launch import ROOT
 
 STANDINS = {
@@ -44,7 +45,7 @@ UNITS = {"libcmocka-dev", "python3-pytest"}
 NEEDS = {"libcmocka-dev", "python3-pytest", "libopenblas-dev", "debhelper", "clang", "mpich", "mmdebstrap", "slurmd"}
 
 
-@pytest.mark.parametrize("goals, needs", [
+@each("goals, needs", [
     ([], set()), (["all"], set()), (["demo", "install"], set()), (["bench"], {"libopenblas-dev"}),
     (["all", "deb"], UNITS | {"debhelper"}), (["check"], UNITS), (["check-clang"], UNITS | {"clang"}), (["fuzz"], UNITS | {"clang"}),
     (["check", "bench"], UNITS | {"libopenblas-dev"}), (["test-fresh"], UNITS | {"mmdebstrap"}), (["test-cluster"], NEEDS), (["test"], NEEDS)])

@@ -44,6 +44,7 @@ def problem(request, tmp_path_factory):
     return folder / "input.h5", {layers: sum_of(layers) for layers in (2, 3, 4, 6, 8)}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("ranks, layers, node", [
     (2, 2, 2), (2, 2, 1), (3, 3, 3), (4, 2, 4), (4, 2, 2), (4, 2, 1), (4, 4, 2), (6, 2, 3),
     (6, 3, 2), (6, 3, 1), (6, 6, 6), (8, 4, 4), (8, 8, 8)])
@@ -61,6 +62,7 @@ def test_the_sum_of_the_parts(problem, device, ranks, layers, node):
     assert report["residual"] > 0
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("grid", ["1x4", "4x1", "2x2", "1x3", "1x1"])
 @pytest.mark.parametrize("limits", [[], ["--gpu-memory", "500K", "--host-memory", "12M"]])
 def test_any_grid(problem, grid, limits):

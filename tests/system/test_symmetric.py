@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import BUILD, FAULTY, PATIENCE, ROOT, WAYS, run
 from matrices import digest, multiply, output_of, part_of, read, snapshot, start_late, wait_until
 from matrices import random as normal
@@ -67,8 +68,8 @@ def same(source, trans="T", *more, scalars=SCALARS, **how):
     return report, general
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("trans", "TN")
+@each("dtype", ["f4", "f8"])
+@each("trans", "TN")
 def test_half_of_the_products(tmp_path, dtype, trans):
     report, general = same(make(tmp_path / "input.h5", dtype=dtype, trans=trans), trans, scalars=[])
     flops = report["stages"]["gemm"]["flops"]
@@ -173,8 +174,8 @@ def test_one_matrix_by_several_names(tmp_path, monkeypatch, a, b, symmetric):
     assert np.allclose(read(output_of(source)), first @ second.T)
 
 
-@pytest.mark.parametrize("more", [OFF, ["--tile", "20x20x16"], ["--grid", "1x1"], ["--split-k", "auto"],
-                                  ["--transa", "T"], ["--alpha", "0"]])
+@each("more", [OFF, ["--tile", "20x20x16"], ["--grid", "1x1"], ["--split-k", "auto"],
+               ["--transa", "T"], ["--alpha", "0"]])
 def test_other_products_are_general(tmp_path, more):
     source = make(tmp_path / "input.h5", 50, 50)
     report = multiply(source, "-b", "A", "--transb", "T", *more)
@@ -233,6 +234,7 @@ def test_the_full_check_finds_what_was_written_wrong(tmp_path, faulty, at):
     assert done.returncode == 5, done.stdout + done.stderr
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("ranks", [0, 3, 8])
 @pytest.mark.parametrize("trans", "TN")
 @pytest.mark.parametrize("dtype, k", [("f8", 300), ("f4", 3000)])

@@ -1,11 +1,11 @@
 """The files are read back and checked: correct files pass, others end with exit code 5."""
-import itertools
 import json
 
 import h5py
 import numpy as np
 import pytest
 
+from cases import each
 from launch import BUILD, FAULTY, WAYS, run
 from matrices import (multiply, operands, output_of, product, random, read, scalars, snapshot,
                       whole, write)
@@ -14,7 +14,6 @@ VERIFY = 5
 SIZE = (97, 101, 211)
 TINY = ["--gpu-memory", "40K", "--host-memory", "24M"]
 TYPES = ["f4", "f8"]
-KINDS = list(itertools.product(TYPES, ["NN", "NT", "TN", "TT"], [(1, 0), (2.5, -0.5), (0, 2)]))
 
 
 def check(source, *options, ranks=0, code=0, says=()):
@@ -61,7 +60,10 @@ def test_units_that_cancel_weaken_no_check(tmp_path, device, dtype, decades):
     assert 0 < found["detectable"] < most and 0 < found["full_check"]["detectable"] < most
 
 
-@pytest.mark.parametrize("dtype, trans, factors", KINDS)
+@pytest.mark.pairwise
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("trans", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("factors", [(1, 0), (2.5, -0.5), (0, 2)])
 def test_every_kind(tmp_path, device, dtype, trans, factors):
     source, problem = tmp_path / "input.h5", dict(trans=trans, alpha=factors[0], beta=factors[1])
     matrices = operands(source, *SIZE, dtype, trans)
@@ -73,6 +75,7 @@ def test_every_kind(tmp_path, device, dtype, trans, factors):
     check(source, says=["checksum equal"])
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("ranks", [2, 3])
 @pytest.mark.parametrize("size, dtype, trans", [
     (SIZE, "f8", "TN"), (SIZE, "f4", "NT"), ((2, 3, 50), "f8", "NN"), ((3, 1, 0), "f8", "NN")])
@@ -103,7 +106,7 @@ def test_chunked_inputs(tmp_path, ranks, chunks, trans):
     assert_read_back(multiply(source, *scalars(trans, 1, 1), "--verify", "full", ranks=ranks))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@each("way", WAYS)
 def test_ways(tmp_path, way):
     source = tmp_path / "input.h5"
     operands(source, *SIZE)
@@ -339,7 +342,7 @@ def test_rows_of_zeros_under_a_huge_alpha(tmp_path):
     assert multiply(source, "--alpha=1e160", "--verify", "full")["full_check"]["residual"] <= 1
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
+@each("seed", range(1, 9))
 def test_a_row_does_not_make_another_look_checked(tmp_path, seed):
     """An error of the printed size is found in a row whose sums cancel, beside rows whose sums do not.  A typical
     element is the root mean square of all elements by their reach, times the reach of the row."""

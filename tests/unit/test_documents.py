@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from statistics import median
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests/bench"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/bench")]
 import runs  # noqa: E402
+from cases import each  # noqa: E402
 
 DOCUMENTS = [*(ROOT / folder / "README.md" for folder in (".", "src", "io", "kernels", "jobs", "tests", "tests/bench")),
              ROOT / "src/EXTENDING.md"]
@@ -34,7 +33,7 @@ def anchors(path):
         yield re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=names)
+@each("document", DOCUMENTS)
 def test_links(document):
     for link in re.findall(r"\]\(([^)]+)\)", document.read_text()):
         path, _, anchor = link.partition("#")
@@ -43,7 +42,7 @@ def test_links(document):
         assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=names)
+@each("document", DOCUMENTS)
 def test_named_files_are_there(document):
     """Paths from the top, from the document's folder, or, of a file alone, anywhere in the sources."""
     text = re.sub(r"^    .*", "", document.read_text(), flags=re.M)
@@ -58,7 +57,7 @@ def test_named_files_are_there(document):
         assert found, name
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=names)
+@each("document", DOCUMENTS)
 def test_named_functions_are_there(document):
     sources = "".join(path.read_text() for folder in FOLDERS for kind in ("*.[ch]", "*.cu", "*.cuh")
                       for path in (ROOT / folder).rglob(kind))
@@ -66,12 +65,12 @@ def test_named_functions_are_there(document):
         assert re.search(rf"^[\w ]+[ *]{name}\(", sources, re.M), name
 
 
-@pytest.mark.parametrize("document", LINES)
+@each("document", LINES)
 def test_document_is_short(document):
     assert len((ROOT / document).read_text().splitlines()) <= LINES[document]
 
 
-@pytest.mark.parametrize("document", PLAIN, ids=names)
+@each("document", PLAIN)
 def test_commits_are_named_beside_measurements_alone(document):
     commits = re.findall(r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7}\b", document.read_text())
     assert bool(commits) == (document == ROOT / "tests/bench/README.md"), commits
@@ -102,7 +101,7 @@ def sentences(text):
         yield from (sentence.split() for sentence in re.split(r"(?<=[.:?])\s+(?=[A-Z*\[])", plain) if sentence)
 
 
-@pytest.mark.parametrize("document", PLAIN, ids=names)
+@each("document", PLAIN)
 def test_sentences_and_lines_are_short(document):
     text = document.read_text()
     assert not re.search(r"^\.", markdown(text) if document in PAGES else "", re.M)
@@ -111,7 +110,7 @@ def test_sentences_and_lines_are_short(document):
     assert [line for line in text.splitlines() if len(line) > COLUMNS and line[0] != "|"] == []
 
 
-@pytest.mark.parametrize("document", [ROOT / "kernels/README.md", ROOT / "tests/bench/README.md"], ids=names)
+@each("document", [ROOT / "kernels/README.md", ROOT / "tests/bench/README.md"])
 def test_what_the_check_finds_is_what_was_measured(document):
     """Rows of a k, and of another n than 1024 or what was said above the table: both types, made and read back."""
     table = list(runs.single("check power"))

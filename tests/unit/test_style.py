@@ -1,11 +1,13 @@
 """The sizes that a reader can hold: functions, files and lines of the C and CUDA sources, and of the
 page's."""
 import re
+import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from cases import each  # noqa: E402
+
 SOURCES = sorted(p for folder in ("src", "io", "kernels", "tests") for p in (ROOT / folder).rglob("*")
                  if p.suffix in {".c", ".h", ".cpp", ".cu", ".cuh", ".js", ".css"})
 LINE, FUNCTION, FILE = 100, 70, 500
@@ -22,7 +24,7 @@ def functions(lines):
             start = None
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+@each("path", SOURCES)
 def test_sizes(path):
     lines = path.read_text().splitlines()
     complaints = [f"{path.name}:{i}: {len(line)} columns" for i, line in enumerate(lines, 1)
