@@ -84,13 +84,15 @@ struct mirrored {
     double alpha, beta, alpha_i, beta_i; /* alpha acc^T + beta C0 */
     enum scalar type;                    /* that it has */
     bool whole;                          /* as in struct mirror */
+    const struct sink *to;
 };
 
 /* What becomes of C. */
-static struct mirrored as_c(const struct problem *p)
+static struct mirrored as_c(const struct drain *d)
 {
-    return (struct mirrored){p->alpha,           p->beta, p->alpha_i, p->beta_i,
-                             p->held[OPERAND_C], p->exact};
+    const struct problem *p = d->problem;
+    return (struct mirrored){
+        p->alpha, p->beta, p->alpha_i, p->beta_i, p->held[OPERAND_C], p->exact, &d->to};
 }
 
 static int mirror_part(struct drain *d, const struct matrix *acc, const struct block *part,
@@ -126,7 +128,7 @@ static int mirror_part(struct drain *d, const struct matrix *acc, const struct b
     if (dev->mirror(dev, &mirror, err) ||
         (with_c0 && dev->record(dev, d->c0_used[buffer], STREAM_OUT, err)))
         return err->code;
-    return outlet_copy(d->out, &to, part, err);
+    return outlet_copy(d->out, &to, part, how->to, err);
 }
 
 /* Make what a strip's square has above the diagonal the mirror of what it has below, where the
@@ -165,9 +167,10 @@ static bool find_mirror(const struct drain *d, const struct block *tile, int64_t
     return false;
 }
 
-int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, struct error *err)
+int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index,
+                      const struct sink *to, struct error *err)
 {
-    const struct mirrored how = {.alpha = 1, .type = d->problem->sums};
+    const struct mirrored how = {.alpha = 1, .type = d->problem->sums, .to = to};
     struct block part;
     for (int64_t i = 0; find_mirror(d, &acc->block, index, i, &part); i++)
         if (mirror_part(d, acc, &part, &how, err))
@@ -208,7 +211,7 @@ static int end_strip(struct drain *d, const struct block *strip, struct error *e
 int drain_part(struct drain *d, struct error *err)
 {
     struct device *dev = d->device;
-    const struct mirrored how = as_c(d->problem);
+    const struct mirrored how = as_c(d);
     const struct block strip = schedule_strip(d->problem, d->plan, &d->tile.block, d->strip);
     const struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
     struct block part;
@@ -222,7 +225,7 @@ int drain_part(struct drain *d, struct error *err)
     }
     part = block_cut_part(&strip, &cut, d->part);
     if ((d->part == 0 && reflect_square(d, d->strip, err)) || combine_part(d, &part, err) ||
-        outlet_copy(d->out, &d->tile, &part, err))
+        outlet_copy(d->out, &d->tile, &part, &d->to, err))
         return err->code;
     return ++d->part == block_cut_parts(&strip, &cut) ? end_strip(d, &strip, err) : 0;
 }

@@ -15,7 +15,8 @@ struct drain {
     const struct comm *comm;
     struct device *device;
     struct intake *in;     /* brings C0 */
-    struct outlet *out;    /* takes C */
+    struct outlet *out;    /* takes C, ... */
+    struct sink to;        /* ... which goes there */
     struct check *check;
     struct matrix tile;    /* that leaves; its block is empty from when all of it is enqueued */
     int64_t strip;         /* of its strips, the one that is enqueued next */
@@ -65,6 +66,6 @@ int drain_part(struct drain *drain, struct error *err);
 /* All that is not enqueued yet.  Ends early with ERROR_ELSEWHERE when another rank has failed. */
 int drain_rest(struct drain *drain, struct error *err);
 
-/* Enqueue copies of the mirror (schedule.h) of the strip's sums, as they are, likewise. */
+/* Enqueue copies of the mirror (schedule.h) of the strip's sums, as they are, to a sink. */
 int drain_sums_mirror(struct drain *drain, const struct matrix *acc, int64_t index,
-                      struct error *err);
+                      const struct sink *to, struct error *err);

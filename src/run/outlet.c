@@ -124,9 +124,16 @@ static int open_slots(struct outlet *o, struct error *err)
     return 0;
 }
 
+static int write_slot(void *context, const struct slot *slot, struct error *err)
+{
+    (void)context;
+    return slot->to->write(slot->to->context, &slot->transfer.block, slot->memory, err);
+}
+
 int outlet_open(struct outlet *o, const struct mover *mover, int count, struct error *err)
 {
     *o = (struct outlet){.mover = *mover, .count = count};
+    o->mover.move = write_slot;
     pthread_mutex_init(&o->lock, NULL);
     pthread_mutex_init(&o->mover.lock, NULL);
     pthread_cond_init(&o->freed, NULL);
@@ -208,7 +215,7 @@ static void give(struct outlet *o, struct slot *slot)
 }
 
 int outlet_copy(struct outlet *o, const struct matrix *from, const struct block *part,
-                struct error *err)
+                const struct sink *to, struct error *err)
 {
     struct device *dev = o->mover.device;
     struct slot *slot;
@@ -220,6 +227,7 @@ int outlet_copy(struct outlet *o, const struct matrix *from, const struct block 
         return err->code;
     slot->transfer = (struct transfer){.operand = OPERAND_C, .block = *part};
     slot->copied = part->rows * part->cols;
+    slot->to = to;
     give(o, slot);
     return 0;
 }

@@ -33,7 +33,8 @@ struct outlet {
     struct error error;
 };
 
-/* Allocate `count` slots and start the threads.  After a failure outlet_close is still due. */
+/* Allocate `count` slots and start the threads.  Of the mover `move` is not used: each slot has its
+ * sink.  After a failure outlet_close is still due. */
 int outlet_open(struct outlet *outlet, const struct mover *mover, int count, struct error *err);
 
 /* Pin the slots, once the threads have populated them.  Blocks.  Due before the first outlet_take,
@@ -54,9 +55,9 @@ int outlet_take(struct outlet *outlet, struct slot **slot, struct error *err);
 void outlet_return(struct outlet *outlet, struct slot *slot);
 
 /* Take a slot, enqueue the copy of a part of the matrix to it, on STREAM_OUT, and give it on to be
- * written.  Blocks until a slot is free. */
+ * written to a sink, which stays in place.  Blocks until a slot is free. */
 int outlet_copy(struct outlet *outlet, const struct matrix *from, const struct block *part,
-                struct error *err);
+                const struct sink *to, struct error *err);
 
 /* The complaint of a thread that has failed, or 0.  Does not block. */
 int outlet_check(struct outlet *outlet, struct error *err);

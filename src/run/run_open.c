@@ -79,29 +79,26 @@ static void *carve_memory(struct run *run)
     return check;
 }
 
-static int read_block(void *context, const struct transfer *t, void *memory, struct error *err)
+static int read_slot(void *context, const struct slot *slot, struct error *err)
 {
     struct run *run = context;
+    const struct transfer *t = &slot->transfer;
     if (t->again) {
-        cache_get(&run->cache, t, memory);
+        cache_get(&run->cache, t, slot->memory);
         return 0;
     }
-    int code = store_read(run->stores[t->operand], &t->block, memory, err);
+    int code = store_read(run->stores[t->operand], &t->block, slot->memory, err);
     if (code)
         cache_abort(&run->cache);
     else if (t->kept >= 0)
-        cache_put(&run->cache, t, memory);
+        cache_put(&run->cache, t, slot->memory);
     return code;
 }
 
-/* Write a block of C, or of sums that are saved. */
-static int write_block(void *context, const struct transfer *t, void *memory, struct error *err)
+static int write_c(void *context, const struct block *block, void *memory, struct error *err)
 {
     struct run *run = context;
-    if (!run->saver.of_sums)
-        return c_file_write(&run->c, &t->block, memory, err);
-    save_write(run, &t->block, memory);
-    return 0;
+    return c_file_write(&run->c, block, memory, err);
 }
 
 static bool prepare_output(void *context)
@@ -143,7 +140,7 @@ static int open_staging(struct run *run, struct error *err)
                        .slot_bytes = plan->slot_bytes,
                        .problem = run->problem,
                        .threads = plan->readers,
-                       .move = read_block,
+                       .move = read_slot,
                        .prepare = prepare_output,
                        .context = run,
                        .file_stage = STAGE_READ,
@@ -151,7 +148,6 @@ static int open_staging(struct run *run, struct error *err)
     struct mover out = in;
     out.threads = plan->writers;
     out.preparers = plan->preparers;
-    out.move = write_block;
     out.file_stage = STAGE_WRITE;
     out.link_stage = STAGE_OUT;
     phase_begin("preparing memory", populated_bytes(run));
@@ -171,6 +167,7 @@ static int open_parts(struct run *run, struct error *err)
                                 .device = dev,
                                 .in = &run->in,
                                 .out = &run->out,
+                                .to = {write_c, run},
                                 .check = &run->check};
     if (steps_open(&run->steps, dev, run->trace, err) ||
         panels_open(&run->panels, run->problem, run->plan, dev, &run->in, &run->steps, err) ||

@@ -46,6 +46,21 @@ static int first_place(const struct run *run)
     return newest->k > 0 ? 1 - newest->place : 0;
 }
 
+/* Write a block of the sums of the tile at work.  Any thread; a failure fails the checkpoint. */
+static int write_sum(void *context, const struct block *block, void *memory, struct error *err)
+{
+    (void)err;
+    struct run *run = context;
+    struct saver *s = &run->saver;
+    struct error why = {0};
+    if (run->c.checksum.weights)
+        s->sum += checksum_block(&run->c.checksum, block, memory);
+    if (!s->failed && store_write(s->stores[s->place], block, memory, &why) &&
+        !atomic_exchange(&s->failed, true))
+        s->why = why;
+    return 0;
+}
+
 void save_open(struct run *run)
 {
     const struct plan *plan = run->plan;
@@ -61,6 +76,7 @@ void save_open(struct run *run)
     s->gap = 1;
     s->vote_step = -1;
     s->place = first_place(run);
+    s->sums = (struct sink){write_sum, run};
     s->began = s->super_began = s->asked = clock_now();
     for (int i = 0; i < PLACES; i++)
         s->holds[i] = -1;
@@ -161,17 +177,6 @@ static int open_place(struct run *run, int64_t super, bool *there, struct error 
     return 0;
 }
 
-void save_write(struct run *run, const struct block *block, const void *memory)
-{
-    struct saver *s = &run->saver;
-    struct error why = {0};
-    if (run->c.checksum.weights)
-        s->sum += checksum_block(&run->c.checksum, block, memory);
-    if (!s->failed && store_write(s->stores[s->place], block, memory, &why) &&
-        !atomic_exchange(&s->failed, true))
-        s->why = why;
-}
-
 /* Begin to move the sums of this rank's tile. */
 static void begin_sums(const struct run *run, const char *what)
 {
@@ -185,17 +190,19 @@ static int write_sums(struct run *run, struct error *err)
 {
     struct device *dev = run->device;
     const struct block *tile = &run->acc.block;
+    const struct sink *to = &run->saver.sums;
     struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
     struct event *done = run->drain.multiplied[run->drain.turn][0];
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->wait(dev, STREAM_OUT, done, err))
         return err->code;
     for (int64_t i = 0; i < schedule_strips(run->plan, tile); i++) {
         struct block strip = schedule_strip(run->problem, run->plan, tile, i);
-        if (problem_is_triangle(run->problem) && drain_sums_mirror(&run->drain, &run->acc, i, err))
+        if (problem_is_triangle(run->problem) &&
+            drain_sums_mirror(&run->drain, &run->acc, i, to, err))
             return err->code;
         for (int64_t j = 0; j < block_cut_parts(&strip, &cut); j++) {
             struct block part = block_cut_part(&strip, &cut, j);
-            if (outlet_copy(&run->out, &run->acc, &part, err))
+            if (outlet_copy(&run->out, &run->acc, &part, to, err))
                 return err->code;
         }
     }
@@ -210,12 +217,10 @@ static int save_sums(struct run *run, int64_t super, struct error *err)
     bool there = false;
     if (open_place(run, super, &there, err) || !there)
         return err->code;
-    s->of_sums = true;
     begin_sums(run, "saving the sums at work");
     if (!block_empty(&run->acc.block) && (check_now(&run->check, run->acc.memory, err) ||
                                           write_sums(run, err) || outlet_drain(&run->out, err)))
         return err->code;
-    s->of_sums = false;
     if (!s->failed && store_sync(s->stores[s->place], &why))
         fail_save(s, &why);
     return 0;

@@ -31,9 +31,6 @@ int save_step(struct run *run, int64_t super, int64_t slabs, struct error *err);
 /* Collective, after the last step: end the vote that is in flight. */
 int save_finish(struct run *run, struct error *err);
 
-/* Write a block of the sums of the tile at work.  Any thread; a failure fails the checkpoint. */
-void save_write(struct run *run, const struct block *block, const void *memory);
-
 /* Collective, before run_execute.  Load the sums that an earlier run has saved of this piece into
  * the accumulators.  `whole`: they are what was saved. */
 int save_load(struct run *run, bool *whole, struct error *err);

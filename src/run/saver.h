@@ -5,6 +5,7 @@
 #include "error.h"
 #include "findings.h"
 #include "names.h"
+#include "slot.h"
 #include "stop.h"
 #include "tally.h"
 #include "work.h"
@@ -58,7 +59,7 @@ struct saver {
     int saves;             /* checkpoints so far */
     double saves_s;        /* seconds that they took; */
     double longest_s;      /* the longest of them */
-    bool of_sums;          /* what the outlet writes now is sums, not C */
-    _Atomic uint64_t sum;  /* of them */
+    struct sink sums;      /* where sums go that are saved; */
+    _Atomic uint64_t sum;  /* their checksum */
     struct store *stores[PLACES];
 };

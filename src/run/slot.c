@@ -70,7 +70,7 @@ int mover_move(struct mover *mover, const struct slot *slot, int thread, struct 
     double begin = meter_begin(meter);
     pthread_mutex_unlock(&mover->lock);
     wait_file(1);
-    int code = mover->move(mover->context, t, slot->memory, err);
+    int code = mover->move(mover->context, slot, err);
     wait_file(-1);
     double since;
     pthread_mutex_lock(&mover->lock);

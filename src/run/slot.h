@@ -14,6 +14,12 @@ struct comm;
 struct device;
 struct event;
 
+/* Where blocks go that leave the device: C, or sums that are saved. */
+struct sink {
+    int (*write)(void *context, const struct block *block, void *memory, struct error *err);
+    void *context;
+};
+
 /* A rank's side of a slot. */
 struct slot {
     void *memory;
@@ -21,7 +27,8 @@ struct slot {
     struct event *earlier; /* of a slot in: `done` of its copy before, from which another slot's
                                  * is measured, if that one followed; created by the intake */
     struct event *from;    /* where the copy begins: `start`, or the end of the one ahead */
-    int64_t number;        /* of a slot out: of those that were given to be written */
+    int64_t number;        /* of a slot out: of those that were given to be written, */
+    const struct sink *to; /* there */
     bool pinned;           /* of the first slot of a ring, which is pinned with all others */
     struct transfer transfer;
     int64_t copied; /* elements, by the device */
@@ -41,7 +48,7 @@ struct mover {
     size_t slot_bytes;
     int threads;   /* that call `move` at the same time */
     int preparers; /* of those that write, how many may call `prepare` at the same time */
-    int (*move)(void *context, const struct transfer *transfer, void *memory, struct error *err);
+    int (*move)(void *context, const struct slot *slot, struct error *err);
     bool (*prepare)(void *context); /* the next rows of the file; false: there are no more */
     void *context;
     enum stage file_stage, link_stage; /* the stages of the pipeline that these bytes count for */

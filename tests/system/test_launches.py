@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cases import each
 import cluster
+from cases import each
 from launch import BUILD, MPI, PATIENCE, RANK, RELEASE, environment, header_of
 from matrices import operands, sparse
 
