@@ -164,9 +164,12 @@ static void real_type_text(hid_t type, char text[H5_TYPE_TEXT])
         snprintf(text, H5_TYPE_TEXT, "%s", other_class_name(type));
         return;
     }
-    char letter = class == H5T_FLOAT ? 'f' : H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
+    const char *letter = h5_scalar(type) == SCALAR_BFLOAT16  ? "bf"
+                         : class == H5T_FLOAT                ? "f"
+                         : H5Tget_sign(type) == H5T_SGN_NONE ? "u"
+                                                             : "i";
     bool swapped = H5Tget_size(type) > 1 && H5Tget_order(type) == H5T_ORDER_BE;
-    snprintf(text, H5_TYPE_TEXT, "%c%zu%s", letter, H5Tget_precision(type),
+    snprintf(text, H5_TYPE_TEXT, "%s%zu%s", letter, H5Tget_precision(type),
              swapped ? " big-endian" : "");
 }
 

@@ -17,9 +17,17 @@ static bool chunks_convert(const struct matrix_info *info, enum scalar type)
     return true;
 }
 
+/* What the back end reads as `type`: elements that become this are widened here. */
+static enum scalar stored_as(const struct matrix_info *info, enum scalar type)
+{
+    const bool becomes = info->elements != SCALAR_OTHER && scalar_factor(info->elements) == type;
+    return becomes ? info->elements : type;
+}
+
 static const struct store_backend *backend_of(const struct matrix_info *info, enum scalar type,
                                               enum store_mode mode, enum store_way way)
 {
+    type = stored_as(info, type);
     if (mode == STORE_READ && way == STORE_HDF5)
         return &store_hdf5;
     if (info->by_offset && matrix_holds(info, type))
@@ -80,8 +88,13 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
     struct store *s = malloc(sizeof *s);
     if (!s)
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", info->file);
-    *s = (struct store){
-        .backend = backend, .info = *info, .type = type, .mode = mode, .descriptor = -1};
+    const enum scalar stored = stored_as(info, type);
+    *s = (struct store){.backend = backend,
+                        .info = *info,
+                        .type = stored,
+                        .widens = stored != type,
+                        .mode = mode,
+                        .descriptor = -1};
     s->way = backend == &store_hdf5     ? STORE_HDF5
              : backend == &store_chunks ? STORE_BUFFERED
                                         : way_of(mode, way);
@@ -106,7 +119,7 @@ size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, en
                             enum store_way way, int threads)
 {
     const struct store_backend *backend = backend_of(info, type, mode, way);
-    return backend->overhead(info, type, mode, way_of(mode, way), threads);
+    return backend->overhead(info, stored_as(info, type), mode, way_of(mode, way), threads);
 }
 
 void store_widen(struct store *store, size_t bytes)
@@ -118,7 +131,7 @@ size_t store_shared_bytes(const struct matrix_info *info, enum scalar type, enum
                           enum store_way way)
 {
     const struct store_backend *backend = backend_of(info, type, mode, way);
-    return backend->shared ? backend->shared(info, type, way_of(mode, way)) : 0;
+    return backend->shared ? backend->shared(info, stored_as(info, type), way_of(mode, way)) : 0;
 }
 
 static bool is_inside(const struct block *b, const struct matrix_info *info)
@@ -130,7 +143,14 @@ static bool is_inside(const struct block *b, const struct matrix_info *info)
 int store_read(struct store *store, const struct block *block, void *to, struct error *err)
 {
     assert(is_inside(block, &store->info));
-    return store->backend->read(store, block, to, err);
+    if (!store->widens)
+        return store->backend->read(store, block, to, err);
+    const int64_t count = block->rows * block->cols;
+    void *end = (char *)to + (size_t)count * (sizeof(float) - scalar_size(store->type));
+    if (store->backend->read(store, block, end, err))
+        return err->code;
+    scalar_widen(store->type, end, count, to);
+    return 0;
 }
 
 int store_write(struct store *store, const struct block *block, const void *from, struct error *err)

@@ -23,7 +23,8 @@ struct chunk_store;
 struct store {
     const struct store_backend *backend;
     struct matrix_info info;
-    enum scalar type;
+    enum scalar type; /* that the back end reads or writes */
+    bool widens;      /* store_read gives what these become (scalar_factor) */
     enum store_mode mode;
     enum store_way way;         /* as requested; once open, as chosen */
     int descriptor;             /* posix, chunks: for buffered I/O */

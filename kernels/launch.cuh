@@ -20,11 +20,32 @@ static cudaError_t for_real(enum scalar type, const START &start)
     }
 }
 
+/* Elements that become floats. */
+struct float16 {
+    uint16_t bits;
+    __device__ __forceinline__ operator float() const
+    {
+        return float16_value(bits);
+    }
+};
+
+struct bfloat16 {
+    uint16_t bits;
+    __device__ __forceinline__ operator float() const
+    {
+        return bfloat16_value(bits);
+    }
+};
+
 /* Likewise, with an element as it is stored, and what it becomes before it is multiplied. */
 template <class START>
 static cudaError_t for_stored(enum scalar stored, const START &start)
 {
-    return for_real(stored, [&](auto x) { return start(x, x); });
+    switch (stored) {
+    case SCALAR_FLOAT16: return start(float16(), float());
+    case SCALAR_BFLOAT16: return start(bfloat16(), float());
+    default: return for_real(stored, [&](auto x) { return start(x, x); });
+    }
 }
 
 /* Enqueue a kernel with `shared_bytes` of dynamic shared memory.  Returns at once. */

@@ -181,9 +181,22 @@ static inline void set_number(const struct embed *e, int64_t at, double value)
     scalar_put(e->type, value, e->to, at);
 }
 
+static void widen_rows(const struct embed *e, int threads)
+{
+    const size_t pitch = (size_t)e->ld_from * scalar_size(e->stored);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < e->rows; i++)
+        scalar_widen(e->stored, (const char *)e->from + (size_t)i * pitch, e->cols,
+                     (float *)e->to + i * e->ld_to);
+}
+
 void embed_cpu(const struct embed *e, int threads)
 {
     const int64_t width = e->complex ? 2 : 1, wide = e->wide ? 2 : 1, high = e->high ? 2 : 1;
+    if (!e->complex && !e->wide && !e->high && e->stored != e->type) {
+        widen_rows(e, threads);
+        return;
+    }
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < e->rows; i++)
         for (int64_t j = 0; j < e->cols; j++) {

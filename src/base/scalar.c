@@ -12,4 +12,20 @@ const struct scalar_info scalar_table[SCALAR_COUNT] = {
     [SCALAR_INT32] = {"int32", 4, 0, true, SCALAR_INT32, 0, 0x1p31},
     [SCALAR_UINT32] = {"uint32", 4, 0, false, SCALAR_UINT32, 0, 0x1p32 - 1},
     [SCALAR_INT64] = {"int64", 8, 0, true, SCALAR_INT64, 0, 0x1p63},
+    [SCALAR_FLOAT16] = {"float16", 2, 5, true, SCALAR_FLOAT, 0x1p-11, 65504},
+    [SCALAR_BFLOAT16] = {"bfloat16", 2, 8, true, SCALAR_FLOAT, 0x1p-8, 0x1.fep127},
 };
+
+void scalar_widen(enum scalar type, const void *from, int64_t count, float *to)
+{
+    enum { PART = 256 };
+    uint16_t part[PART]; /* which `to` may overwrite */
+    for (int64_t first = 0; first < count; first += PART) {
+        const int64_t here = count - first < PART ? count - first : PART;
+        memcpy(part, (const char *)from + (size_t)first * sizeof *part,
+               (size_t)here * sizeof *part);
+        for (int64_t i = 0; i < here; i++)
+            to[first + i] =
+                type == SCALAR_FLOAT16 ? float16_value(part[i]) : bfloat16_value(part[i]);
+    }
+}

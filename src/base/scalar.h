@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "half.h"
+
 enum scalar {
     SCALAR_FLOAT,
     SCALAR_DOUBLE,
@@ -17,6 +19,8 @@ enum scalar {
     SCALAR_INT32,
     SCALAR_UINT32,
     SCALAR_INT64,
+    SCALAR_FLOAT16, /* these two are only stored, and become floats */
+    SCALAR_BFLOAT16,
     SCALAR_COUNT,
     SCALAR_OTHER = SCALAR_COUNT /* a type of a file that is not in the table */
 };
@@ -36,6 +40,9 @@ struct scalar_info {
 extern "C" {
 #endif
 extern const struct scalar_info scalar_table[SCALAR_COUNT];
+
+/* Elements of 16 bits become floats.  They may be the last ones in the memory of these. */
+void scalar_widen(enum scalar type, const void *from, int64_t count, float *to);
 #ifdef __cplusplus
 }
 #endif
@@ -58,6 +65,12 @@ static inline bool scalar_is_integer(enum scalar type)
 static inline bool scalar_is_real(enum scalar type)
 {
     return type < SCALAR_COUNT && scalar_table[type].exponent > 0;
+}
+
+/* Whether sums and C may be of it. */
+static inline bool scalar_is_float_or_double(enum scalar type)
+{
+    return type == SCALAR_FLOAT || type == SCALAR_DOUBLE;
 }
 
 static inline bool scalar_is_signed(enum scalar type)
@@ -101,6 +114,13 @@ static inline double scalar_get_double(const void *matrix, int64_t index)
     return value;
 }
 
+static inline uint16_t scalar_get_bits(const void *matrix, int64_t index)
+{
+    uint16_t bits;
+    memcpy(&bits, (const char *)matrix + (size_t)index * sizeof bits, sizeof bits);
+    return bits;
+}
+
 /* Element `index` of a matrix as a double, to which integers of 64 bits are rounded.  The memory
  * may be of any declared type, but for integers. */
 static inline double scalar_get(enum scalar type, const void *matrix, int64_t index)
@@ -108,6 +128,8 @@ static inline double scalar_get(enum scalar type, const void *matrix, int64_t in
     switch (type) {
     case SCALAR_FLOAT: return scalar_get_float(matrix, index);
     case SCALAR_DOUBLE: return scalar_get_double(matrix, index);
+    case SCALAR_FLOAT16: return (double)float16_value(scalar_get_bits(matrix, index));
+    case SCALAR_BFLOAT16: return (double)bfloat16_value(scalar_get_bits(matrix, index));
     case SCALAR_INT8: return ((const int8_t *)matrix)[index];
     case SCALAR_UINT8: return ((const uint8_t *)matrix)[index];
     case SCALAR_INT16: return ((const int16_t *)matrix)[index];
@@ -135,14 +157,18 @@ static inline double scalar_rounded(enum scalar type, double value)
     return type == SCALAR_FLOAT ? (double)(float)value : value;
 }
 
-/* Store a number as element `index` of a matrix, of floats or doubles rounded. */
+/* Store a number as element `index` of a matrix: rounded, as a float or double; of other types one
+ * that the type has. */
 static inline void scalar_put(enum scalar type, double value, void *matrix, int64_t index)
 {
     const float rounded = (float)value;
+    const uint16_t half = type == SCALAR_FLOAT16 ? float16_bits(rounded) : bfloat16_bits(rounded);
     if (scalar_is_integer(type))
         scalar_put_integer(type, (int64_t)value, matrix, index);
     else if (type == SCALAR_FLOAT)
         memcpy((char *)matrix + (size_t)index * sizeof rounded, &rounded, sizeof rounded);
-    else
+    else if (type == SCALAR_DOUBLE)
         memcpy((char *)matrix + (size_t)index * sizeof value, &value, sizeof value);
+    else
+        memcpy((char *)matrix + (size_t)index * sizeof half, &half, sizeof half);
 }

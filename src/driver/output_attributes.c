@@ -307,14 +307,14 @@ static void recall_type(struct options *options, const struct matrix_info *c, st
                       options->type == SCALAR_DOUBLE ? 'd' : 's');
         return;
     }
-    if (!scalar_is_real(c->elements))
+    if (!scalar_is_float_or_double(c->elements))
         error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats, doubles or int64", c->file,
                   c->dataset, c->layout);
     else if (options->convert && (options->type != c->elements || options->complex != c->complex))
         error_add(err, EXIT_INPUT, "C is %s%s, but --type %c is given",
                   c->complex ? "complex " : "", scalar_name(c->elements),
                   "sdcz"[2 * options->complex + (options->type == SCALAR_DOUBLE)]);
-    options->type = scalar_is_real(c->elements) ? c->elements : SCALAR_DOUBLE;
+    options->type = scalar_is_float_or_double(c->elements) ? c->elements : SCALAR_DOUBLE;
     options->complex = c->complex;
     options->convert = true;
 }

@@ -85,13 +85,24 @@ static void choose_complex(struct problem *p, const struct options *options, enu
             c->file, c->dataset);
 }
 
-/* The type of the product is that of the operands; a conversion only happens when asked for. */
+/* Elements that become the product's type on the device are held as the file has them. */
+static void hold_as_stored(struct problem *p)
+{
+    for (enum operand i = 0; i < OPERAND_C; i++) {
+        const enum scalar stored = p->matrix[i].elements;
+        if (scalar_is_real(stored) && scalar_factor(stored) == p->type)
+            p->held[i] = stored;
+    }
+}
+
+/* The type of the product is what the operands become; other conversions have to be asked for. */
 static void check_types(struct problem *p, const struct options *options, enum operand end,
                         struct error *err)
 {
     const char *types = p->complex ? "z (or c)" : "d (or s)";
     if (options->convert) {
         problem_set_type(p, options->type);
+        hold_as_stored(p);
         return;
     }
     const struct matrix_info *a = &p->matrix[OPERAND_A];
@@ -103,12 +114,14 @@ static void check_types(struct problem *p, const struct options *options, enum o
             error_add(err, EXIT_INPUT,
                       "%s:%s holds %s elements; give --type %s to convert them while reading",
                       info->file, info->dataset, element_name(info), types);
-        else if (scalar_is_real(a->elements) && info->elements != a->elements)
+        else if (scalar_is_real(a->elements) &&
+                 scalar_factor(info->elements) != scalar_factor(a->elements))
             error_add(err, EXIT_INPUT,
                       "%s is %s but A is %s; give --type %s to convert while reading",
                       operand_names[i], element_name(info), element_name(a), types);
     }
-    problem_set_type(p, scalar_is_real(a->elements) ? a->elements : SCALAR_DOUBLE);
+    problem_set_type(p, scalar_is_real(a->elements) ? scalar_factor(a->elements) : SCALAR_DOUBLE);
+    hold_as_stored(p);
 }
 
 /* What is packed would be multiplied as it is stored, and a missing element as a number. */

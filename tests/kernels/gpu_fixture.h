@@ -78,19 +78,12 @@ struct matrix {
 
 static inline double raw_get(const struct matrix *m, size_t at)
 {
-    if (m->type == SCALAR_INT64)
-        return (double)((int64_t *)m->host)[at];
-    return m->type == SCALAR_FLOAT ? ((float *)m->host)[at] : ((double *)m->host)[at];
+    return scalar_get(m->type, m->host, (int64_t)at);
 }
 
 static inline void raw_set(struct matrix *m, size_t at, double value)
 {
-    if (scalar_is_integer(m->type))
-        scalar_put_integer(m->type, (int64_t)value, m->host, (int64_t)at);
-    else if (m->type == SCALAR_FLOAT)
-        ((float *)m->host)[at] = (float)value;
-    else
-        ((double *)m->host)[at] = value;
+    scalar_put(m->type, value, m->host, (int64_t)at);
 }
 
 static inline size_t index_of(const struct matrix *m, int64_t i, int64_t j)

@@ -195,15 +195,16 @@ static void try_reflect(enum scalar type, int64_t side, bool conjugate, double z
     matrix_free(&square);
 }
 
-static void try_embed(enum scalar type, int64_t rows, int64_t cols, unsigned how)
+static void try_embed(enum scalar stored, int64_t rows, int64_t cols, unsigned how)
 {
     const bool complex = how & 1, high = how & 4, wide = how & 8;
-    struct matrix from = random_rows(type, rows, cols * (complex ? 2 : 1), guard);
+    const enum scalar type = scalar_factor(stored);
+    struct matrix from = random_rows(stored, rows, cols * (complex ? 2 : 1), guard);
     struct matrix to = random_rows(type, rows * (high ? 2 : 1), cols * (wide ? 2 : 1), guard);
     upload(&from);
     upload(&to);
     struct embed e = {.type = type,
-                      .stored = type,
+                      .stored = stored,
                       .rows = rows,
                       .cols = cols,
                       .from = device_at(&from, 0, 0),
@@ -246,6 +247,19 @@ static void test_complex(void **state)
             if (how % 16 < 8)
                 try_mirror(type, sizes[i][0], sizes[i][1], factors[how % 4], true, how & 4);
         }
+}
+
+/* Elements that become floats: of real matrices, and of complex ones in two shapes. */
+static void test_widened(void **state)
+{
+    static const unsigned hows[] = {0, 9, 15};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t h = 0; h < sizeof hows / sizeof *hows; h++)
+            if (affordable(4 * sizes[i][0] * sizes[i][1])) {
+                try_embed(SCALAR_FLOAT16, sizes[i][0], sizes[i][1], hows[h]);
+                try_embed(SCALAR_BFLOAT16, sizes[i][0], sizes[i][1], hows[h]);
+            }
 }
 
 /* Real factors of pairs; squares of all sides. */
@@ -376,15 +390,11 @@ static void test_pin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_pin),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_info),
-        cmocka_unit_test(test_combine_and_mirror),
-        cmocka_unit_test(test_standardize),
-        cmocka_unit_test(test_complex),
-        cmocka_unit_test(test_mirrors_of_pairs),
+        cmocka_unit_test(test_copy),        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_pin),         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_info),        cmocka_unit_test(test_combine_and_mirror),
+        cmocka_unit_test(test_standardize), cmocka_unit_test(test_complex),
+        cmocka_unit_test(test_widened),     cmocka_unit_test(test_mirrors_of_pairs),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;

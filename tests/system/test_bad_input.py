@@ -141,7 +141,7 @@ BAD_MATRICES = {
     "no rows": (content(np.zeros((0, 30))), ["C would be 0x10", "nothing to compute"]),
     "no columns": (content(whole((20, 30)), np.zeros((30, 0))), ["20x0", "nothing to compute"]),
     "integer": (content(whole((20, 30), "i4")), ["input.h5:A", "int32 elements", "--type d"]),
-    "half": (content(whole((20, 30), "f2")), ["--type"]),
+    "long double": (content(whole((20, 30), np.longdouble)), ["input.h5:A", "other floating-point elements", "--type d"]),
     "mixed": (content(whole((20, 30)), whole((30, 10), "f4")),
               ["B is float but A is double", "--type d"]),
     "text": (content(np.full((20, 30), b"word")), ["string"]),

@@ -444,7 +444,7 @@ READABLE = {
     "gzip": "chunked 4x3 shuffle+gzip f64\n  read:   as raw chunks, decoded here",
     "checked": "chunked 2x2 fletcher32 f64\n  read:   as raw chunks, decoded here",
     "swapped": "contiguous f64 big-endian\n  read:   by HDF5 (converted)",
-    "half": "contiguous f16\n  read:   by HDF5 (converted), with --type",
+    "half": "contiguous f16, at offset",
     "long": "read:   by HDF5 (converted), with --type",
     "int": "contiguous i32, at offset",
     "unsigned": "contiguous u8, at offset",
