@@ -68,7 +68,7 @@ static inline struct reach reach_slab(int64_t super, int64_t slab)
     return (struct reach){super, slab, INT64_MAX};
 }
 
-/* Copy the next part of what comes to the device.  False when all within the reach has been, or
+/* Copy the next part of what comes to the device.  False when no part is left within the reach, or
  * something failed.
  *
  * Blocks until the part is in a slot and a buffer is free.  That cannot last for ever.  Buffers

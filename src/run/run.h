@@ -17,8 +17,5 @@ int run_warm_up(struct run *run, struct error *err);
  * intake. */
 int run_execute(struct run *run, struct error *err);
 
-/* Let no rank of this node wait for another. */
-void run_stop(struct run *run);
-
 /* Collective. */
 void run_close(struct run *run);

@@ -231,12 +231,6 @@ static int open_all(struct run *run, struct error *err)
     return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
 }
 
-void run_stop(struct run *run)
-{
-    intake_stop(&run->in);
-    cache_abort(&run->cache);
-}
-
 int run_open(struct run *run, struct error *err)
 {
     phase_begin("opening files", 0);

@@ -18,3 +18,9 @@ void run_tally(const struct run *run, struct tally *tally)
     note(tally, STAGE_OUT, mover_meter(&run->out.mover, &run->out.mover.link));
     note(tally, STAGE_WRITE, mover_meter(&run->out.mover, &run->out.mover.file));
 }
+
+void run_stop(struct run *run)
+{
+    intake_stop(&run->in);
+    cache_abort(&run->cache);
+}

@@ -55,3 +55,6 @@ struct run {
 
 /* What this rank has done so far.  By the main thread; the others go on. */
 void run_tally(const struct run *run, struct tally *tally);
+
+/* Let no rank of this node wait for another. */
+void run_stop(struct run *run);
