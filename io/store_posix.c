@@ -1,12 +1,10 @@
 /* The back end for contiguous matrices, by offset: buffered I/O through the page cache, and the
  * choice between it, direct I/O (store_direct.c) and a mapping (store_mapped.c).
  *
- * The kernel transfers at most 2 GiB - 4 KiB per call and may transfer less: calls are capped and
- * continued.  Writeback of written data is started at once and awaited a batch later, which bounds
- * the dirty pages in memory and the work of the final fdatasync. */
+ * Writeback of written data is started at once and awaited a batch later, which bounds the dirty
+ * pages in memory and the work of the final fdatasync. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,7 +23,6 @@
 #include "store_mapped.h"
 
 enum {
-    CALL_MAX = 256 << 20,
     SMALL = 256 << 20,       /* bytes of a matrix below which auto means buffered */
     DIRTY_BATCH = 128 << 20, /* bytes per request for writeback */
     SAMPLES = 64,            /* places where the page cache is probed, */
@@ -157,59 +154,6 @@ static void posix_close(struct store *s)
     free(s->dirty);
     if (s->descriptor >= 0)
         close(s->descriptor);
-}
-
-int store_complain(const struct store *s, const struct extent *run, int number, struct error *err)
-{
-    struct stat now;
-    if (number == 0 && fstat(s->descriptor, &now) == 0)
-        return error_add(err, EXIT_RUNTIME,
-                         "%s ends at byte %jd, not at %" PRIu64 ": was it cut short while in use?",
-                         s->info.file, (intmax_t)now.st_size, s->info.file_bytes);
-    return error_add(err, error_of_disk(number, EXIT_RUNTIME),
-                     "%s: %s %zu bytes at byte %" PRIu64 " failed: %s", s->info.file,
-                     run->to ? "reading" : "writing", run->bytes, run->offset,
-                     error_disk_text(number));
-}
-
-void extent_advance(struct extent *run, size_t bytes)
-{
-    run->bytes -= bytes;
-    run->offset += bytes;
-    if (run->to)
-        run->to += bytes;
-    else
-        run->from += bytes;
-}
-
-int store_move(const struct store *s, struct extent run, struct error *err)
-{
-    while (run.bytes > 0) {
-        size_t call = run.bytes < CALL_MAX ? run.bytes : CALL_MAX;
-        ssize_t moved = run.to ? pread(s->descriptor, run.to, call, (off_t)run.offset)
-                               : pwrite(s->descriptor, run.from, call, (off_t)run.offset);
-        if (moved < 0 && errno == EINTR)
-            continue;
-        if (moved <= 0)
-            return store_complain(s, &run, moved < 0 ? errno : 0, err);
-        extent_advance(&run, (size_t)moved);
-    }
-    return 0;
-}
-
-struct runs store_runs(const struct store *s, const struct block *b)
-{
-    size_t element = scalar_size(s->type), bytes = (size_t)b->cols * element;
-    uint64_t first = (uint64_t)b->row * (uint64_t)s->info.cols + (uint64_t)b->col;
-    struct runs runs = {.offset = s->info.offset + first * element,
-                        .bytes = bytes,
-                        .stride = (size_t)s->info.cols * element,
-                        .count = bytes ? b->rows : 0};
-    if (bytes == runs.stride && runs.count > 0) {
-        runs.bytes *= (size_t)runs.count;
-        runs.count = 1;
-    }
-    return runs;
 }
 
 static int move_runs(const struct store *s, const struct runs *runs, char *to, const char *from,
