@@ -162,6 +162,11 @@ static bool is_in_memory(const char *path)
     return statfs(path, &fs) == 0 && file_is_in_memory(&fs);
 }
 
+double machine_write_by_threads(const struct machine *m)
+{
+    return 1.4e9 * m->threads * m->ranks_per_node;
+}
+
 /* Rates of the file systems that hold the input and will hold the output: a disk, or a file system
  * in memory, where with many CPUs every thread writes at once (store.h), as fast as pages can be
  * had; large ones come faster, to several processes faster still. */

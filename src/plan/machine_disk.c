@@ -172,11 +172,6 @@ static double coarse(const struct machine *m, double rate)
     return exp2(round(2 * log2(rate)) / 2);
 }
 
-double machine_write_by_threads(const struct machine *m)
-{
-    return 1.4e9 * (double)threads_of_node(m);
-}
-
 double machine_moving_seconds(const struct machine *m, double read_s, double written)
 {
     if (!m->gpu || !m->files_in_memory)
