@@ -54,7 +54,7 @@ class Copy:
     """HEAD in a folder, and a build of it."""
 
     def __init__(self, folder, build, **flags):
-        self.tree, self.build = folder / "tree", folder / build
+        self.tree, self.build = folder / "tree", folder / "tree" / build  # where the program finds what comes with it
         self.flags = ["CUDA=0", f"BUILD={self.build}", *(f"{name}={value}" for name, value in flags.items())]
         self.tree.mkdir(parents=True, exist_ok=True)
         head = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
@@ -66,9 +66,9 @@ class Copy:
     def built(self, limit=3600):
         return self.make("all", "check-programs", self.build / "tests/faults/dgemm_ooc", limit=limit)
 
-    def tested(self, name, limit):
-        """A file of tests/system, up to its first failure."""
-        command = [sys.executable, *"-m pytest -x -q -p no:cacheprovider".split(), self.tree / "tests/system" / name]
+    def tested(self, name, limit, *options):
+        """A file of tests/system."""
+        command = [sys.executable, *"-m pytest -q -p no:cacheprovider".split(), *options, self.tree / "tests/system" / name]
         return ended(command, limit, DGEMM_OOC_BUILD=str(self.build))
 
 
@@ -148,7 +148,7 @@ def judge(copy, mutant, check_s, rows, limit):
             if left <= 0:
                 return "given up", f"before {row['test']}"
             hangs = 5 * row["seconds"] + 60
-            status, _ = copy.tested(row["test"], min(left, hangs))
+            status, _ = copy.tested(row["test"], min(left, hangs), "-x")
             if status == HANGS and left < hangs:
                 return "given up", f"in {row['test']}"
             if status:
