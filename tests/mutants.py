@@ -68,8 +68,9 @@ class Copy:
 
     def tested(self, name, limit, *options):
         """A file of tests/system."""
-        command = [sys.executable, *"-m pytest -q -p no:cacheprovider".split(), *options, self.tree / "tests/system" / name]
-        return ended(command, limit, DGEMM_OOC_BUILD=str(self.build))
+        test = self.tree / "tests/system" / name
+        return ended([sys.executable, *"-m pytest -q -p no:cacheprovider".split(), *options, test], limit,
+                     DGEMM_OOC_BUILD=str(self.build))
 
 
 def lines_that_ran(copy):
