@@ -90,7 +90,8 @@ def z_scores(a):
 
 WHAT_IT_MULTIPLIES = [  # of A, B and C, square, as NumPy has it; in the order of the table
     lambda a, b, c: 2 * a.T @ b.T + c, lambda a, b, c: a @ a.T, lambda a, b, c: np.cov(a),
-    lambda a, b, c: z_scores(a) @ z_scores(a).T, lambda a, b, c: a @ b, lambda a, b, c: a @ b]
+    lambda a, b, c: z_scores(a) @ z_scores(a).T, lambda a, b, c: a @ b, lambda a, b, c: a @ b,
+    lambda a, b, c: a @ b]
 
 
 @each("number", range(len(WHAT_IT_MULTIPLIES)))
@@ -99,8 +100,8 @@ def test_what_it_multiplies(tmp_path, number):
     rows = README.split("\n| C | options |\n|---|---|\n")[1].split("\n\n")[0].splitlines()
     assert len(rows) == len(WHAT_IT_MULTIPLIES)
     options = re.match(r"`(--[^`]*)`|none", rows[number].split(" | ", 1)[1])
-    numbers, whole = np.random.default_rng(number), "integers" in rows[number]
-    a, b, c = (numbers.integers(-9, 9, (40, 40)).astype("i2" if whole else "f8") for _ in "ABC")
+    numbers, whole, half = np.random.default_rng(number), "integers" in rows[number], "float16" in rows[number]
+    a, b, c = (numbers.integers(-9, 9, (40, 40)).astype("i2" if whole else "f2" if half else "f8") for _ in "ABC")
     if "--nan mean" in rows[number]:
         a[3, 7] = np.nan
     with h5py.File(tmp_path / "input.h5", "w") as file:
@@ -110,7 +111,7 @@ def test_what_it_multiplies(tmp_path, number):
     want = WHAT_IT_MULTIPLIES[number](*(x.astype("f8") for x in (a, b, c)))
     with h5py.File(tmp_path / "input-C.h5") as file:
         np.testing.assert_allclose(file["C"], want, rtol=1e-9, atol=1e-9)
-        assert not whole or file["C"].dtype == np.int64
+        assert file["C"].dtype == (np.int64 if whole else np.float32 if half else np.float64)
 
 
 @pytest.mark.parametrize("product, want", [("gram", lambda a: a.T @ a), ("cov", lambda a: np.cov(a, rowvar=False)),
