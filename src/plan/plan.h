@@ -51,7 +51,6 @@ struct plan {
     int64_t slabs;                      /* pieces of k; 0 when A and B are not read */
     int64_t ld[OPERAND_COUNT]; /* elements between the rows of what is multiplied, of the tile */
     int64_t ld_panel[2];       /* between those of a device panel; the same, if none is embedded */
-    int64_t slot_elements;     /* of C: a slot holds a part of a panel or of a strip */
     int64_t strip_rows;        /* a finished tile is drained in strips of so many rows */
     int slots_in, slots_out;   /* staging slots of each direction */
     int64_t turn[2];           /* consecutive parts of A, of B that a node reads for all nodes */
@@ -59,17 +58,15 @@ struct plan {
     int64_t buffers[2];        /* device panels of A, of B */
     int tiles;                 /* of C on the device (plan_choose_tiles) */
     int64_t kept[2];           /* panels of A, of B that a node keeps of each line (cache.h) */
-    size_t kept_bytes[2];      /* of each of them */
     size_t cache_bytes;        /* of all of them, on a node */
     int compute_threads;       /* of the CPU device; fewer where the memory is small */
     int readers, writers;      /* threads */
     int preparers; /* the most writers that prepare C's file while they have nothing to write */
 
-    size_t slot_bytes;
-    size_t residues_bytes;           /* of the device, where products of residues, integers work */
+    size_t slot_bytes;     /* a multiple of an element of C; a part of a panel or of a strip */
+    size_t residues_bytes; /* of the device, where products of residues, integers work */
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
     size_t window_bytes;             /* of C's file that a rank keeps mapped, where it maps it */
-    size_t fixed_bytes;              /* of the host's, those that do not depend on tile and slots */
     struct traffic total, worst;     /* of all ranks; the largest of any rank */
     double read_bytes, sent_bytes;   /* of all layers: from files; between nodes and layers */
     double passes[OPERAND_COUNT];    /* how often each matrix is read, by all ranks together */
@@ -79,7 +76,6 @@ struct plan {
     double roofline_s;               /* by which plans are ranked (planner_roofline.c) */
     double cost;                     /* what the planner minimises */
     double bound_bytes;              /* least traffic with the disk for device memory and cache */
-    double factor;                   /* planned traffic over it */
     int idle_ranks;                  /* ranks that never have a tile */
 };
 
@@ -87,8 +83,8 @@ struct plan {
 static inline int64_t plan_slot_elements(const struct problem *problem, const struct plan *plan,
                                          enum operand operand)
 {
-    return plan->slot_elements *
-           (int64_t)(problem_element(problem, OPERAND_C) / problem_element(problem, operand));
+    const size_t c = problem_element(problem, OPERAND_C);
+    return (int64_t)(plan->slot_bytes / c * (c / problem_element(problem, operand)));
 }
 
 /* Whether the device has room for an operand's panels of all slabs, and for the next one. */
@@ -152,6 +148,12 @@ static inline bool plan_one_panel(const struct plan *plan)
 static inline bool plan_adds(const struct problem *problem, const struct plan *plan)
 {
     return problem_reads_c(problem) || plan->layers > 1;
+}
+
+/* Planned traffic with the disk over the least. */
+static inline double plan_factor(const struct plan *plan)
+{
+    return (plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
 }
 
 /* Print problem and plan, in at most 80 columns.  The plan is that of the first of so many

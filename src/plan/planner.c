@@ -371,8 +371,7 @@ int plan_search(const struct query *q, struct plan *plan, struct error *err)
     search_grids(q, plan, &best);
     while (best.roofline_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
         plan->spare_bytes = 0;
-        plan_set_slot_bytes(q->p, plan,
-                            plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN);
+        plan->slot_bytes = plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN;
         search_grids(q, plan, &best);
     }
     if (best.roofline_s == 0) {

@@ -43,6 +43,10 @@ size_t plan_panel_bytes(const struct problem *problem, const struct plan *plan,
 size_t plan_embedded_bytes(const struct problem *problem, const struct plan *plan,
                            enum operand operand);
 
+/* What the host takes of a panel that it keeps for later tiles (cache.h), in bytes. */
+size_t plan_kept_bytes(const struct problem *problem, const struct plan *plan,
+                       enum operand operand);
+
 /* Elements between the rows of the accumulators of a tile. */
 int64_t plan_tile_ld(const struct problem *problem, const struct plan *plan,
                      const struct block *tile);

@@ -87,6 +87,13 @@ size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum o
     return plan_buffer_bytes((size_t)rows * (size_t)ld * problem_element(p, operand));
 }
 
+size_t plan_kept_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
+{
+    int64_t rows, cols;
+    plan_panel_extents(p, plan, operand, &rows, &cols);
+    return plan_buffer_bytes((size_t)(rows * cols) * problem_element(p, operand));
+}
+
 size_t plan_embedded_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
 {
     if (!embedding_needed(p, operand))

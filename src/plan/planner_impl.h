@@ -29,9 +29,6 @@ bool plan_fits(const struct query *q, struct plan *plan);
  * smaller slots are faster, which may stay in the CPU's cache. */
 void plan_choose_slots(const struct query *q, struct plan *plan);
 
-/* Let slots have so many bytes, a multiple of an element. */
-void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes);
-
 /* Let so many threads multiply and so many read; writers, and slots in, follow from them. */
 void plan_set_threads(const struct query *q, struct plan *plan, int compute_threads, int readers);
 

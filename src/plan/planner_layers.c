@@ -174,7 +174,6 @@ static void account(const struct query *q, struct plan *plan)
     }
     double once = ab + c; /* each matrix once: the bound when all of it fits */
     plan->bound_bytes = fmax(bound, once);
-    plan->factor = (plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
 }
 
 int plan_make(const struct problem *p, const struct machine *machine,

@@ -100,7 +100,7 @@ static size_t host_fixed_bytes(const struct query *q, const struct plan *plan)
 
 static size_t host_bytes(const struct query *q, const struct plan *plan)
 {
-    size_t bytes = plan->fixed_bytes;
+    size_t bytes = host_fixed_bytes(q, plan);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
     bytes += q->request->record_bytes + 3 * plan_line_bytes(q->p);
     if (q->request->verify)
@@ -117,12 +117,6 @@ bool plan_fits(const struct query *q, struct plan *plan)
     plan->host_bytes = host_bytes(q, plan);
     return plan->device_bytes <= q->machine->device_memory &&
            plan->host_bytes <= q->machine->host_memory;
-}
-
-void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes)
-{
-    plan->slot_bytes = bytes;
-    plan->slot_elements = (int64_t)(bytes / problem_element(p, OPERAND_C));
 }
 
 /* As many threads as the disk asks for or, where a GPU computes and chunks are decoded, as there
@@ -172,7 +166,6 @@ void plan_set_threads(const struct query *q, struct plan *plan, int compute_thre
         (int)max_i64(PREPARERS_LEAST, min_i64(plan->writers / 2, q->machine->threads - readers));
     plan->slots_in = (int)max_i64(4, 2 * readers);
     plan->window_bytes = window_bytes(q);
-    plan->fixed_bytes = host_fixed_bytes(q, plan);
 }
 
 /* Of so many slots in of a node: where files are read at the pace of memory, small enough that they
@@ -209,8 +202,8 @@ void plan_choose_slots(const struct query *q, struct plan *plan)
     const struct problem *p = q->p;
     const struct machine *machine = q->machine;
     plan_set_threads(q, plan, choose_compute_threads(machine), choose_readers(q));
-    size_t part =
-        machine->host_memory > plan->fixed_bytes ? machine->host_memory - plan->fixed_bytes : 0;
+    const size_t fixed = host_fixed_bytes(q, plan);
+    size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
@@ -221,16 +214,17 @@ void plan_choose_slots(const struct query *q, struct plan *plan)
         bytes /= 2;
     choose_slots_in(machine, part, &bytes, plan);
     count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
-    plan_set_slot_bytes(p, plan, bytes);
+    plan->slot_bytes = bytes;
     size_t most = (machine->output_in_memory ? out_max_memory : out_max) / local;
     plan->spare_bytes = part > bytes * count ? part - bytes * count : 0;
     plan->spare_bytes = plan->spare_bytes < most ? plan->spare_bytes : most;
 }
 
-static int64_t choose_strip_rows(const struct plan *plan)
+static int64_t choose_strip_rows(const struct problem *p, const struct plan *plan)
 {
     int64_t tile = plan->tile_rows * plan->tile_cols;
-    int64_t few = min_i64(STRIPS_FEW, tile / (STRIP_SLOTS * plan->slot_elements));
+    int64_t slots = tile / (STRIP_SLOTS * plan_slot_elements(p, plan, OPERAND_C));
+    int64_t few = min_i64(STRIPS_FEW, slots);
     int64_t strips = max_i64(few, min_i64(STRIPS_MOST, tile / STRIP_ELEMENTS));
     int64_t rows = ceil_div(plan->tile_rows, max_i64(1, strips));
     return round_up(rows, rows < 4 * STRIP_ROWS ? GRANULE : STRIP_ROWS);
@@ -256,11 +250,12 @@ void plan_set_counts(const struct query *q, struct plan *plan)
     plan_set_turns(p, plan);
 
     plan->strip_rows =
-        problem_is_triangle(p) ? plan_triangle_strip_rows(q, plan) : choose_strip_rows(plan);
+        problem_is_triangle(p) ? plan_triangle_strip_rows(q, plan) : choose_strip_rows(p, plan);
 
     int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
     int64_t most = least + (int64_t)(plan->spare_bytes / plan->slot_bytes);
-    int64_t tile = ceil_div(plan->tile_rows * plan->tile_cols, plan->slot_elements) + 1;
+    int64_t tile =
+        ceil_div(plan->tile_rows * plan->tile_cols, plan_slot_elements(p, plan, OPERAND_C)) + 1;
     plan->slots_out = (int)max_i64(least, min_i64(most, tile));
 }
 
@@ -282,14 +277,11 @@ void plan_keep_panels(const struct query *q, struct plan *plan)
     int64_t useful[] = {a_once ? 0 : plan->slabs, b_once ? 0 : plan->supers_across * plan->slabs};
     plan->cache_bytes = 0;
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
-        int64_t rows, cols;
-        plan_panel_extents(q->p, plan, operand, &rows, &cols);
-        size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * problem_element(q->p, operand));
+        size_t bytes = plan_kept_bytes(q->p, plan, operand);
         size_t lines = (size_t)plan->node_lines[operand], each = lines * (bytes + KEPT_STATE);
         if (machine->files_in_memory)
             useful[operand] = 0;
         plan->kept[operand] = min_i64(useful[operand], (int64_t)(pooled / each));
-        plan->kept_bytes[operand] = bytes;
         plan->cache_bytes += (size_t)plan->kept[operand] * lines * bytes;
         pooled -= (size_t)plan->kept[operand] * each;
     }

@@ -14,7 +14,8 @@ static double device_seconds(const struct query *q, const struct plan *plan,
                              const struct super_needs *n)
 {
     const struct work_needs *work = &n->work;
-    const double slots = (double)plan->slots_out * (double)plan->slot_elements;
+    const double slots =
+        (double)plan->slots_out * (double)plan_slot_elements(q->p, plan, OPERAND_C);
     const double beyond = fmax(0, 1 - slots / plan_tile_written(q->p, plan));
     const double leave = fmax(work->out, work->write * beyond);
     const double beside = plan->tiles > 1 ? work->gemm : 2 * work->slab;

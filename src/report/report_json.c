@@ -169,7 +169,7 @@ static json_t *plan_json(const struct problem *p, const struct plan *plan)
         (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
         (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "device_tiles",
         plan->tiles, "read_bytes", plan->read_bytes, "sent_bytes", plan->sent_bytes, "in_bytes",
-        plan->total.in_bytes, "write_bytes", plan->total.write_bytes, "factor", plan->factor);
+        plan->total.in_bytes, "write_bytes", plan->total.write_bytes, "factor", plan_factor(plan));
 }
 
 static json_t *resources_json(const struct simulation *s)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "planner.h"
 #include "quantity.h"
 #include "window.h"
 
@@ -48,7 +49,8 @@ void cache_open(struct cache *c, void *window, const struct problem *p, const st
 {
     *c = (struct cache){
         .plan = plan,
-        .element_bytes = {problem_element(p, OPERAND_A), problem_element(p, OPERAND_B)}};
+        .element_bytes = {problem_element(p, OPERAND_A), problem_element(p, OPERAND_B)},
+        .kept_bytes = {plan_kept_bytes(p, plan, OPERAND_A), plan_kept_bytes(p, plan, OPERAND_B)}};
     if (plan->cache_bytes == 0)
         return;
     c->state = window;
@@ -59,8 +61,8 @@ void cache_open(struct cache *c, void *window, const struct problem *p, const st
 static char *place_of(const struct cache *c, const struct transfer *t)
 {
     int64_t of_a = min_i64(t->kept, (int64_t)panels_of(c->plan, OPERAND_A));
-    size_t panels = (size_t)of_a * c->plan->kept_bytes[OPERAND_A] +
-                    (size_t)(t->kept - of_a) * c->plan->kept_bytes[OPERAND_B];
+    size_t panels = (size_t)of_a * c->kept_bytes[OPERAND_A] +
+                    (size_t)(t->kept - of_a) * c->kept_bytes[OPERAND_B];
     return c->memory + panels + (size_t)t->skip * c->element_bytes[t->operand];
 }
 

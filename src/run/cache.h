@@ -14,6 +14,7 @@ struct cache_state; /* in the window */
 struct cache {
     const struct plan *plan;
     size_t element_bytes[2];   /* of A, of B */
+    size_t kept_bytes[2];      /* of a panel */
     struct cache_state *state; /* null: nothing is kept */
     char *memory;
 };

@@ -239,7 +239,7 @@ static void test_the_rate_that_is_planned(void **state)
             m.ranks_per_node = 1;
             assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
             plan.slots_in = slots;
-            plan_set_slot_bytes(&p, &plan, 8 * 512 * 64 / parts);
+            plan.slot_bytes = 8 * 512 * 64 / parts;
             plan_set_turns(&p, &plan);
             make_world(&w, &p, &m, &plan);
             assert_int_equal(w.node[0].count, (parts + 1) * slabs);
