@@ -17,9 +17,9 @@ enum { DOUBLINGS = 30 }; /* of memory */
 /* What goes through the limiting stage, as far as it depends on the memory. */
 static double bytes_through(enum stage stage, const struct plan *plan)
 {
-    return stage == STAGE_READ      ? plan->read_bytes
-           : stage == STAGE_NETWORK ? plan->sent_bytes
-                                    : plan->total.in_bytes;
+    return stage == STAGE_READ      ? plan->moves.read_bytes
+           : stage == STAGE_NETWORK ? plan->moves.sent_bytes
+                                    : plan->moves.total.in_bytes;
 }
 
 static size_t doubled(size_t given, size_t most, int times)

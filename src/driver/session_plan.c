@@ -54,7 +54,7 @@ static bool is_better_halved(struct session *s, const struct attempt *whole,
                              const struct error *why)
 {
     struct work halves = {0};
-    double seconds = 2 * piece_seconds, most = clearly * whole->plan.roofline_s;
+    double seconds = 2 * piece_seconds, most = clearly * whole->plan.roofline.seconds;
     if (!problem_is_triangle(&whole->problem) || why->code)
         return problem_is_triangle(&whole->problem) && why->code == EXIT_RESOURCES;
     if (seconds > most || whole->problem.continues)
@@ -64,7 +64,7 @@ static bool is_better_halved(struct session *s, const struct attempt *whole,
         struct attempt part;
         struct error ignored = {0};
         plan_piece(s, &halves.pieces[0], &part, &ignored);
-        seconds += ignored.code ? most : part.plan.roofline_s;
+        seconds += ignored.code ? most : part.plan.roofline.seconds;
     }
     return seconds < most;
 }
@@ -109,7 +109,7 @@ static double seconds_of_all(struct session *s)
     for (struct work left = s->progress.left; left.count > 0 && !s->err.code && pieces < PIECES_MAX;
          work_drop(&left), pieces++) {
         plan_only(s, &left, &part);
-        seconds += part.plan.roofline_s + (left.count > 1 ? piece_seconds : 0);
+        seconds += part.plan.roofline.seconds + (left.count > 1 ? piece_seconds : 0);
     }
     const bool fits = !s->err.code && pieces < PIECES_MAX;
     s->err = before;
@@ -129,7 +129,7 @@ static void choose_symmetry(struct session *s)
     s->problem.symmetric = false;
     plan_piece(s, &all, &general, &cannot);
     s->problem.symmetric =
-        isfinite(seconds) && (cannot.code || general.plan.roofline_s > clearly * seconds);
+        isfinite(seconds) && (cannot.code || general.plan.roofline.seconds > clearly * seconds);
     work_begin(&s->progress.left, &s->problem);
 }
 

@@ -36,6 +36,23 @@ struct traffic {
     double in_bytes, out_bytes, write_bytes, flops;
 };
 
+/* About how long a plan takes, by which plans are ranked (planner_roofline.c). */
+struct roofline {
+    double seconds;
+    double link_s[STAGE_COUNT];   /* seconds that each stage's link is busy; 0: it has none */
+    double passes[OPERAND_COUNT]; /* how often each matrix is read, by all ranks together */
+    double add_s;                 /* seconds to add the layers' products */
+    double cost;                  /* what the planner minimises */
+};
+
+/* What the chosen plan moves, exactly as its schedule will. */
+struct moves {
+    struct traffic total, worst;   /* of all ranks; the largest of any rank */
+    double read_bytes, sent_bytes; /* of all layers: from files; between nodes and layers */
+    double bound_bytes;            /* least traffic with the disk for device memory and cache */
+    int idle_ranks;                /* ranks that never have a tile */
+};
+
 /* Plain data; the same on every rank. */
 struct plan {
     int layers;                 /* of ranks (layers.h); what follows is of each layer */
@@ -67,16 +84,9 @@ struct plan {
     size_t residues_bytes; /* of the device, where products of residues, integers work */
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
     size_t window_bytes;             /* of C's file that a rank keeps mapped, where it maps it */
-    struct traffic total, worst;     /* of all ranks; the largest of any rank */
-    double read_bytes, sent_bytes;   /* of all layers: from files; between nodes and layers */
-    double passes[OPERAND_COUNT];    /* how often each matrix is read, by all ranks together */
     double gemm_flops_per_s;         /* of each rank, with this algorithm */
-    double link_s[STAGE_COUNT];      /* seconds that each stage's link is busy; 0: it has none */
-    double add_s;                    /* seconds to add the layers' products */
-    double roofline_s;               /* by which plans are ranked (planner_roofline.c) */
-    double cost;                     /* what the planner minimises */
-    double bound_bytes;              /* least traffic with the disk for device memory and cache */
-    int idle_ranks;                  /* ranks that never have a tile */
+    struct roofline roofline;
+    struct moves moves;
 };
 
 /* So many elements of A, B or C are in a slot. */
@@ -153,7 +163,7 @@ static inline bool plan_adds(const struct problem *problem, const struct plan *p
 /* Planned traffic with the disk over the least. */
 static inline double plan_factor(const struct plan *plan)
 {
-    return (plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
+    return (plan->moves.read_bytes + plan->moves.total.write_bytes) / plan->moves.bound_bytes;
 }
 
 /* Print problem and plan, in at most 80 columns.  The plan is that of the first of so many

@@ -168,12 +168,12 @@ static void print_shape(FILE *out, const struct problem *p, const struct machine
                 "            k split: %d layers of %d rank%s, %" PRId64
                 " of k each, added in %s%s\n",
                 plan->layers, m->ranks / plan->layers, m->ranks == plan->layers ? "" : "s",
-                plan->layer_k / width, quantity_time(plan->add_s), p->exact ? "" : ";");
+                plan->layer_k / width, quantity_time(plan->roofline.add_s), p->exact ? "" : ";");
     if (plan->layers > 1 && !p->exact)
         fprintf(out, "            the bits are those of %d partial sums\n", plan->layers);
     int beside = m->ranks - plan->grid_rows * plan->grid_cols * plan->layers;
     print_idle(out, beside, "left out of the grid");
-    print_idle(out, plan->idle_ranks - beside, "C is too small for so many");
+    print_idle(out, plan->moves.idle_ranks - beside, "C is too small for so many");
     if (!m->gpu && plan->compute_threads < m->threads)
         fprintf(out, "            using %d of %d threads (limited by host memory)\n",
                 plan->compute_threads, m->threads);
@@ -216,28 +216,28 @@ static double rate_percent(double amount, double rate, double seconds)
 static void print_links(FILE *out, const struct problem *p, const struct machine *m,
                         const struct plan *plan)
 {
-    const struct traffic *w = &plan->worst;
+    const struct traffic *w = &plan->moves.worst;
     const double nodes = (double)ceil_div(m->ranks, m->ranks_per_node);
     const struct {
         double amount;
         const double *rate;
     } links[STAGE_COUNT] = {
-        [STAGE_READ] = {plan->read_bytes, &m->disk_read_bytes_per_s},
-        [STAGE_NETWORK] = {plan->sent_bytes / nodes, &m->network_bytes_per_s},
+        [STAGE_READ] = {plan->moves.read_bytes, &m->disk_read_bytes_per_s},
+        [STAGE_NETWORK] = {plan->moves.sent_bytes / nodes, &m->network_bytes_per_s},
         [STAGE_IN] = {w->in_bytes, &m->in_bytes_per_s},
         [STAGE_GEMM] = {w->flops, (p->moduli > 0 || problem_of_bytes(p)) && m->gpu
                                       ? &m->int8_ops_per_s
                                       : &m->gemm_flops_per_s[p->type]},
         [STAGE_OUT] = {w->out_bytes, &m->out_bytes_per_s},
-        [STAGE_WRITE] = {plan->total.write_bytes, &m->disk_write_bytes_per_s},
+        [STAGE_WRITE] = {plan->moves.total.write_bytes, &m->disk_write_bytes_per_s},
     };
     fprintf(out, "Links       of all ranks (disk), a node (network), the busiest rank (others)\n");
     print_pass(out, p, m);
     for (int i = 0; i < STAGE_COUNT; i++) {
         const bool gemm = i == STAGE_GEMM;
-        if (!links[i].rate || (i == STAGE_NETWORK && plan->sent_bytes == 0))
+        if (!links[i].rate || (i == STAGE_NETWORK && plan->moves.sent_bytes == 0))
             continue;
-        const double amount = links[i].amount, seconds = plan->link_s[i];
+        const double amount = links[i].amount, seconds = plan->roofline.link_s[i];
         const double rate = gemm ? plan->gemm_flops_per_s : *links[i].rate;
         fprintf(out, "  %-14s %10s  at %3.0f %% of %-12s %10s  (%s)\n",
                 stage_title((enum stage)i, m->gpu),

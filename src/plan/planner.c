@@ -64,8 +64,8 @@ static double judge(const struct query *q, struct plan *plan)
     struct plan slowed = *plan;
     plan_roofline(&(struct query){q->p, &slow, q->request}, &slowed);
     plan_roofline(q, plan);
-    return (2 * plan->roofline_s + slowed.roofline_s) / 3 +
-           (q->machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[STAGE_READ];
+    return (2 * plan->roofline.seconds + slowed.roofline.seconds) / 3 +
+           (q->machine->files_in_memory ? 0.01 : 0.1) * plan->roofline.link_s[STAGE_READ];
 }
 
 /* The candidate, once it is complete, becomes the best plan if its cost is less.  Its cost. */
@@ -73,12 +73,12 @@ static double keep_better(const struct query *q, const struct plan *candidate, s
 {
     struct plan plan = *candidate;
     plan_keep_panels(q, &plan);
-    plan.cost = judge(q, &plan);
-    bool first = best->roofline_s == 0;
-    if (first || plan.cost < best->cost * (1 - 1e-9) ||
-        (plan.cost <= best->cost && plan.device_bytes < best->device_bytes))
+    plan.roofline.cost = judge(q, &plan);
+    bool first = best->roofline.seconds == 0;
+    if (first || plan.roofline.cost < best->roofline.cost * (1 - 1e-9) ||
+        (plan.roofline.cost <= best->roofline.cost && plan.device_bytes < best->device_bytes))
         *best = plan;
-    return plan.cost;
+    return plan.roofline.cost;
 }
 
 /* The candidate with two panels of A and of B on the device and, where they fit, with all that the
@@ -126,7 +126,7 @@ static void search_tiles(const struct query *q, struct plan *plan, struct plan *
         plan->tile_rows = piece(q->p->m, plan->grid_rows * down);
         search_widths(q, plan, best);
     } while (down < most && !q->request->whole &&
-             !(plan->tile_rows <= GRANULE && best->roofline_s > 0));
+             !(plan->tile_rows <= GRANULE && best->roofline.seconds > 0));
 }
 
 /* As a slab of at least one step, which ends where the kernels' steps do. */
@@ -235,8 +235,8 @@ static void search_smaller_grids(const struct query *q, struct plan *plan, struc
         plan->grid_cols = lines;
         search_grid(q, plan, &smaller);
     }
-    bool none = best->roofline_s == 0, found = smaller.roofline_s > 0;
-    if (found && (none || smaller.cost < clearly * best->cost))
+    bool none = best->roofline.seconds == 0, found = smaller.roofline.seconds > 0;
+    if (found && (none || smaller.roofline.cost < clearly * best->roofline.cost))
         *best = smaller;
 }
 
@@ -369,17 +369,17 @@ int plan_search(const struct query *q, struct plan *plan, struct error *err)
     plan_choose_slots(q, plan);
     set_product_rate(q, plan);
     search_grids(q, plan, &best);
-    while (best.roofline_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
+    while (best.roofline.seconds == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
         plan->spare_bytes = 0;
         plan->slot_bytes = plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN;
         search_grids(q, plan, &best);
     }
-    if (best.roofline_s == 0) {
+    if (best.roofline.seconds == 0) {
         plan_set_threads(q, plan, 1, 1);
         set_product_rate(q, plan);
         search_grids(q, plan, &best);
     }
-    if (best.roofline_s == 0)
+    if (best.roofline.seconds == 0)
         return complain_memory(q, plan, err);
     *plan = best;
     plan_deepen(q, plan);

@@ -85,8 +85,8 @@ static bool with_layers(const struct query *q, int layers, struct plan *plan, st
     const struct query of_layer = {&part, &own, &all_of_c};
     if (!search_whole(&of_layer, plan, err))
         return false;
-    plan->add_s = adding_seconds(&of_layer, plan);
-    plan->roofline_s += plan->add_s;
+    plan->roofline.add_s = adding_seconds(&of_layer, plan);
+    plan->roofline.seconds += plan->roofline.add_s;
     return true;
 }
 
@@ -114,14 +114,14 @@ static void choose(const struct query *q, struct plan *plan)
 {
     double flops = 2.0 * (double)q->p->m * (double)q->p->n * (double)q->p->k;
     double least = flops / (plan->gemm_flops_per_s * q->machine->ranks),
-           most = clearly * plan->roofline_s;
+           most = clearly * plan->roofline.seconds;
     for (int layers = 2; layers <= q->machine->ranks && least < most; layers++) {
         struct plan candidate;
         struct error ignored = {0};
         if (can_form(q, layers) && with_layers(q, layers, &candidate, &ignored) &&
-            candidate.roofline_s < most) {
+            candidate.roofline.seconds < most) {
             *plan = candidate;
-            most = candidate.roofline_s;
+            most = candidate.roofline.seconds;
         }
     }
 }
@@ -134,16 +134,16 @@ static void add_layer(const struct problem *p, int layer, struct plan *plan)
     double read, sent;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
         struct traffic t = schedule_traffic(&part, &own, rank);
-        plan->idle_ranks -= t.write_bytes > 0;
-        plan->total.in_bytes += t.in_bytes;
-        *(layer == 0 ? &plan->total.write_bytes : &plan->sent_bytes) += t.write_bytes;
-        plan->total.flops += t.flops;
-        if (t.flops > plan->worst.flops || t.in_bytes > plan->worst.in_bytes)
-            plan->worst = t;
+        plan->moves.idle_ranks -= t.write_bytes > 0;
+        plan->moves.total.in_bytes += t.in_bytes;
+        *(layer == 0 ? &plan->moves.total.write_bytes : &plan->moves.sent_bytes) += t.write_bytes;
+        plan->moves.total.flops += t.flops;
+        if (t.flops > plan->moves.worst.flops || t.in_bytes > plan->moves.worst.in_bytes)
+            plan->moves.worst = t;
     }
     schedule_shared(&part, &own, &read, &sent);
-    plan->read_bytes += read;
-    plan->sent_bytes += sent;
+    plan->moves.read_bytes += read;
+    plan->moves.sent_bytes += sent;
 }
 
 /* Totals of the chosen plan, of all layers. */
@@ -151,10 +151,10 @@ static void account(const struct query *q, struct plan *plan)
 {
     const struct problem *p = q->p;
     const struct machine *machine = q->machine;
-    plan->idle_ranks = machine->ranks;
+    plan->moves.idle_ranks = machine->ranks;
     for (int layer = 0; layer < plan->layers; layer++)
         add_layer(p, layer, plan);
-    plan->total.out_bytes = plan->total.write_bytes;
+    plan->moves.total.out_bytes = plan->moves.total.write_bytes;
     double m = (double)p->m, n = (double)p->n, c_bytes = (double)problem_element(p, OPERAND_C);
     double a_bytes = (double)problem_element(p, OPERAND_A);
     double b_bytes = (double)problem_element(p, OPERAND_B);
@@ -173,7 +173,7 @@ static void account(const struct query *q, struct plan *plan)
         ab = a * m * k;
     }
     double once = ab + c; /* each matrix once: the bound when all of it fits */
-    plan->bound_bytes = fmax(bound, once);
+    plan->moves.bound_bytes = fmax(bound, once);
 }
 
 int plan_make(const struct problem *p, const struct machine *machine,

@@ -51,26 +51,26 @@ void plan_roofline(const struct query *q, struct plan *plan)
     static const enum stage stages[] = {STAGE_READ, STAGE_NETWORK, STAGE_IN, STAGE_GEMM, STAGE_OUT};
     struct super_needs kinds[NEEDS_MOST];
     const struct super_needs *end = kinds + plan_needs(q, plan, kinds);
-    plan->roofline_s = 0;
+    plan->roofline.seconds = 0;
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
-        plan->link_s[stages[i]] = 0;
+        plan->roofline.link_s[stages[i]] = 0;
     for (int i = 0; i < OPERAND_COUNT; i++)
-        plan->passes[i] = 0;
+        plan->roofline.passes[i] = 0;
     for (const struct super_needs *n = kinds; n < end; n++) {
         const double seconds[] = {n->read + n->again, n->network, n->in, n->work.gemm, n->work.out};
         for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
-            plan->link_s[stages[i]] += n->count * seconds[i];
+            plan->roofline.link_s[stages[i]] += n->count * seconds[i];
         for (int i = 0; i < OPERAND_COUNT; i++)
-            plan->passes[i] += n->count * n->part[i];
+            plan->roofline.passes[i] += n->count * n->part[i];
         double read = n->read + (n->first ? 0 : n->work.lost);
         double feed = fmax(fmax(read, n->network), fmax(n->again, n->in));
         double device = device_seconds(q, plan, n);
-        plan->roofline_s += n->count * (n->first ? first_seconds(q, plan, feed, device)
-                                                 : next_seconds(q, plan, n, feed, device));
+        plan->roofline.seconds += n->count * (n->first ? first_seconds(q, plan, feed, device)
+                                                       : next_seconds(q, plan, n, feed, device));
     }
     const struct work_needs *last = &end[-1].work;
     double strip = fmin(1, (double)plan->strip_rows / (double)plan->tile_rows);
-    plan->link_s[STAGE_WRITE] = plan_write_seconds(
+    plan->roofline.link_s[STAGE_WRITE] = plan_write_seconds(
         q, plan, problem_elements(q->p) * (double)problem_element(q->p, OPERAND_C));
-    plan->roofline_s += fmax(last->write * strip, last->write - last->slab * (1 - strip));
+    plan->roofline.seconds += fmax(last->write * strip, last->write - last->slab * (1 - strip));
 }

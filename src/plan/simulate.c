@@ -412,7 +412,7 @@ static void all_supers(struct sim *s, struct simulation *result)
  * what. */
 static double threads_seconds(const struct sim *s, const struct simulation *result)
 {
-    return machine_moving_seconds(s->machine, s->plan->link_s[STAGE_READ],
+    return machine_moving_seconds(s->machine, s->plan->roofline.link_s[STAGE_READ],
                                   result->usage[RESOURCE_WRITE].amount);
 }
 
@@ -431,14 +431,15 @@ void simulate(const struct problem *p, const struct machine *machine,
     struct problem part = plan_layer_problem(p, plan, 0);
     struct machine own = plan_layer_machine(machine, plan->layers);
     struct sim s = {.p = &part, .machine = &own, .request = request, .plan = plan};
-    *result = (struct simulation){.disk_bytes = plan->read_bytes + plan->total.write_bytes,
-                                  .bound_bytes = plan->bound_bytes,
-                                  .pieces = 1};
+    *result =
+        (struct simulation){.disk_bytes = plan->moves.read_bytes + plan->moves.total.write_bytes,
+                            .bound_bytes = plan->moves.bound_bytes,
+                            .pieces = 1};
     if (simulate_open(&s)) {
         all_supers(&s, result);
-        result->wall_s = fmax(result->wall_s, threads_seconds(&s, result)) + plan->add_s;
+        result->wall_s = fmax(result->wall_s, threads_seconds(&s, result)) + plan->roofline.add_s;
     } else {
-        result->wall_s = plan->roofline_s;
+        result->wall_s = plan->roofline.seconds;
     }
     result->nodes = s.node_count;
     simulate_close(&s);

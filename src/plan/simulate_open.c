@@ -36,7 +36,7 @@ static void set_needs(struct sim *s, struct node_state *node)
 /* Steps are made of several slabs, and super-blocks left out, where there are too many. */
 static void limit_steps(struct sim *s)
 {
-    double steps = affordable * s->plan->roofline_s / rank_step_seconds;
+    double steps = affordable * s->plan->roofline.seconds / rank_step_seconds;
     steps = fmin(RANK_STEPS_MOST, fmax(RANK_STEPS_LEAST, steps)) / s->rank_count;
     int64_t rows = min_i64(ROWS_LEAST * s->plan->supers_across, RANK_STEPS_MOST / s->rank_count);
     s->supers = min_i64(schedule_supers(s->plan), max_i64(rows, (int64_t)steps));

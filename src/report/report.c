@@ -56,11 +56,11 @@ void report_plan(const struct plan *plan, double predicted_s, struct report *rep
 {
     struct planned *planned = &report->planned;
     const double amounts[STAGE_COUNT] = {
-        [STAGE_READ] = plan->read_bytes,     [STAGE_NETWORK] = plan->sent_bytes,
-        [STAGE_IN] = plan->total.in_bytes,   [STAGE_GEMM] = plan->total.flops,
-        [STAGE_OUT] = plan->total.out_bytes, [STAGE_WRITE] = plan->total.write_bytes};
+        [STAGE_READ] = plan->moves.read_bytes,     [STAGE_NETWORK] = plan->moves.sent_bytes,
+        [STAGE_IN] = plan->moves.total.in_bytes,   [STAGE_GEMM] = plan->moves.total.flops,
+        [STAGE_OUT] = plan->moves.total.out_bytes, [STAGE_WRITE] = plan->moves.total.write_bytes};
     for (int i = 0; i < STAGE_COUNT; i++) {
-        planned->busy_s[i] += plan->link_s[i];
+        planned->busy_s[i] += plan->roofline.link_s[i];
         planned->amount[i] += amounts[i];
     }
     planned->wall_s += predicted_s;

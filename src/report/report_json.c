@@ -160,7 +160,7 @@ static json_t *plan_json(const struct problem *p, const struct plan *plan)
         "{s:i, s:[ii], s:i, s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:f, s:I, s:I, s:I, s:I, "
         "s:i, s:f, s:f, s:f, s:f, s:f}",
         "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "idle_ranks",
-        plan->idle_ranks, "node_lines", (json_int_t)plan->node_lines[0],
+        plan->moves.idle_ranks, "node_lines", (json_int_t)plan->node_lines[0],
         (json_int_t)plan->node_lines[1], "tile", (json_int_t)plan->tile_rows,
         (json_int_t)(plan->tile_cols / width), "slab", (json_int_t)(plan->slab / width),
         "strip_rows", (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
@@ -168,8 +168,9 @@ static json_t *plan_json(const struct problem *p, const struct plan *plan)
         plan->compute_threads, "gemm_flops_per_s", plan->gemm_flops_per_s, "slot_bytes",
         (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
         (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "device_tiles",
-        plan->tiles, "read_bytes", plan->read_bytes, "sent_bytes", plan->sent_bytes, "in_bytes",
-        plan->total.in_bytes, "write_bytes", plan->total.write_bytes, "factor", plan_factor(plan));
+        plan->tiles, "read_bytes", plan->moves.read_bytes, "sent_bytes", plan->moves.sent_bytes,
+        "in_bytes", plan->moves.total.in_bytes, "write_bytes", plan->moves.total.write_bytes,
+        "factor", plan_factor(plan));
 }
 
 static json_t *resources_json(const struct simulation *s)

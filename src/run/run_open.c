@@ -16,7 +16,7 @@ enum { CACHE_PAYS_OFF = 4 };
 static enum store_way reading_way(const struct run *run, enum operand operand)
 {
     const struct problem *p = run->problem;
-    bool often = run->plan->passes[operand] > CACHE_PAYS_OFF;
+    bool often = run->plan->roofline.passes[operand] > CACHE_PAYS_OFF;
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
     double share = problem_bytes(p, operand) / run->comm->computers;
     return p->io == STORE_AUTO && often && share < memory / 4 ? STORE_BUFFERED : p->io;

@@ -72,7 +72,7 @@ void save_open(struct run *run)
         s->common = ceil_div(whole - (plan->layers - 1) * plan->layer_k, plan->slab);
         steps = (double)s->common;
     }
-    s->most_gap = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline_s, 1e9));
+    s->most_gap = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline.seconds, 1e9));
     s->gap = 1;
     s->vote_step = -1;
     s->place = first_place(run);

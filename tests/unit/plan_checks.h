@@ -65,7 +65,7 @@ static inline void check_cover(const struct problem *p, const struct plan *plan)
 {
     unsigned char *count = calloc((size_t)(p->m * p->n), 1);
     count_written(count, p->n, p, plan);
-    assert_int_equal(check_counts(p, count) * scalar_size(p->type), plan->total.write_bytes);
+    assert_int_equal(check_counts(p, count) * scalar_size(p->type), plan->moves.total.write_bytes);
     free(count);
 }
 
@@ -411,13 +411,13 @@ static inline void check_traffic(const struct problem *p, const struct machine *
             sent += t.to >= 0 ? bytes : 0;
         }
     }
-    assert_int_equal(read, plan->read_bytes);
-    assert_int_equal(sent, plan->sent_bytes);
-    assert_int_equal(copied, plan->total.in_bytes);
+    assert_int_equal(read, plan->moves.read_bytes);
+    assert_int_equal(sent, plan->moves.sent_bytes);
+    assert_int_equal(copied, plan->moves.total.in_bytes);
     if (p->lower)
-        assert_true(plan->total.write_bytes >= problem_elements(p) * (double)element);
+        assert_true(plan->moves.total.write_bytes >= problem_elements(p) * (double)element);
     else
-        assert_int_equal(plan->total.write_bytes, (uint64_t)problem_elements(p) * element);
+        assert_int_equal(plan->moves.total.write_bytes, (uint64_t)problem_elements(p) * element);
     assert_true(plan_factor(plan) >= 0.9); /* the matrices are small; the bound omits terms of S */
 }
 

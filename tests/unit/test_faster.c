@@ -95,7 +95,7 @@ static double read_times(const struct tried *t, size_t host_memory)
     struct error err = {0};
     more.host_memory = host_memory;
     assert_int_equal(plan_make(&t->problem, &more, &t->request, &plan, &err), 0);
-    return plan.read_bytes / (doubles * (3000. * 3000 + 3000. * 3000));
+    return plan.moves.read_bytes / (doubles * (3000. * 3000 + 3000. * 3000));
 }
 
 static void test_with_more_memory_files_are_read_once(void **state)

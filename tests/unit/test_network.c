@@ -211,7 +211,7 @@ static void test_any_plan_ends(void **state)
         run_world(&w, 10 * READ_STEPS * (count_all(&w) + 1));
         free_world(&w);
         done++;
-        sending += plan.sent_bytes > 0;
+        sending += plan.moves.sent_bytes > 0;
     }
     assert_true(done > count * 3 / 10 && sending > count / 12);
 }

@@ -89,18 +89,18 @@ static void test_serpentine(void **state)
     /* A is read once, and B four times less the panels of the three turns: from the disk if files
      * are in memory, and from the host cache if the disk is slow. */
     const uint64_t once = 8 * (64 * 16 + 16 * 64), serpentine = 8 * (64 * 16 + 16 * (64 + 3 * 48));
-    assert_int_equal(plan.total.in_bytes, serpentine);
-    assert_int_equal(plan.read_bytes, once);
+    assert_int_equal(plan.moves.total.in_bytes, serpentine);
+    assert_int_equal(plan.moves.read_bytes, once);
     assert_int_equal(plan.cache_bytes, 8 * 16 * 64);
     m.files_in_memory = m.output_in_memory = true;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
-    assert_int_equal(plan.read_bytes, serpentine);
+    assert_int_equal(plan.moves.read_bytes, serpentine);
     assert_int_equal(plan.cache_bytes, 0);
     /* With a single column of tiles, B's panel is kept on the device. */
     m.files_in_memory = m.output_in_memory = false;
     request.tile_cols = 64;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
-    assert_int_equal(plan.total.in_bytes, once);
+    assert_int_equal(plan.moves.total.in_bytes, once);
     assert_int_equal(plan.cache_bytes, 0);
 }
 
@@ -131,20 +131,20 @@ static void test_kept_panels(void **state)
         assert_true(plan.buffers[OPERAND_A] == 11 && plan.buffers[OPERAND_B] == deep - 1);
     }
     assert_true(plan.kept[OPERAND_A] == 0 && plan.kept[OPERAND_B] == 30);
-    assert_int_equal(plan.total.in_bytes, 8 * (64 * 160 + 4 * 160 * 48));
+    assert_int_equal(plan.moves.total.in_bytes, 8 * (64 * 160 + 4 * 160 * 48));
     check_traffic(&p, &m, &plan);
     m.device_memory = plan.device_bytes - 1;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
-    assert_int_equal(plan.total.in_bytes, 8 * (3 * 64 * 160 + 4 * 160 * 48));
+    assert_int_equal(plan.moves.total.in_bytes, 8 * (3 * 64 * 160 + 4 * 160 * 48));
     assert_true(plan.kept[OPERAND_A] == 10 && plan.kept[OPERAND_B] == 30);
-    assert_int_equal(plan.read_bytes, 8 * (64 * 160 + 160 * 48));
+    assert_int_equal(plan.moves.read_bytes, 8 * (64 * 160 + 160 * 48));
     for (size_t less = 1000; less < plan.cache_bytes; less += 1000) {
         m.host_memory = plan.host_bytes - less;
         assert_int_equal(plan_make(&p, &m, &request, &some, &err), 0);
         assert_true(some.host_bytes <= m.host_memory);
         assert_true(some.kept[OPERAND_B] == 0 || some.kept[OPERAND_A] == 10);
-        assert_true(some.read_bytes >= plan.read_bytes);
-        assert_true(some.read_bytes < plan.total.in_bytes ||
+        assert_true(some.moves.read_bytes >= plan.moves.read_bytes);
+        assert_true(some.moves.read_bytes < plan.moves.total.in_bytes ||
                     some.kept[OPERAND_A] + some.kept[OPERAND_B] == 0);
         check_traffic(&p, &m, &some);
     }
@@ -161,8 +161,8 @@ static void test_large(void **state)
     struct plan plan;
     struct error err = {0};
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
-    assert_int_equal(plan.total.write_bytes, UINT64_C(8) * 1000000 * 900001);
-    assert_true(plan.total.flops == 2.0 * 1000000 * 900001 * 1100000);
+    assert_int_equal(plan.moves.total.write_bytes, UINT64_C(8) * 1000000 * 900001);
+    assert_true(plan.moves.total.flops == 2.0 * 1000000 * 900001 * 1100000);
 
     m.ranks = 1;
     m.host_memory = (size_t)8 << 30; /* too little to cache much */
@@ -181,7 +181,7 @@ static void test_a_month_of_work(void **state)
     struct plan plan;
     struct error err = {0};
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
-    assert_true(fabs(plan.total.in_bytes / (8 * 10000 * 2000.0 * (double)p.k) - 1) < 1e-9);
+    assert_true(fabs(plan.moves.total.in_bytes / (8 * 10000 * 2000.0 * (double)p.k) - 1) < 1e-9);
 }
 
 /* Operands that fit in device memory are read once, in slabs so that reading overlaps computing. */
@@ -196,7 +196,7 @@ static void test_small_fits(void **state)
     m.disk_read_bytes_per_s = m.disk_write_bytes_per_s = 20e9;
     m.disk_run_bytes = 4096;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
-    assert_int_equal(plan.read_bytes, (uint64_t)16 * 20000 * 20000);
+    assert_int_equal(plan.moves.read_bytes, (uint64_t)16 * 20000 * 20000);
     assert_true(plan.slabs > 2);
     assert_true(plan_factor(&plan) < 1.001);
 }
@@ -252,7 +252,7 @@ static void test_files_in_memory(void **state)
     m.disk_run_bytes = 1024;
     assert_true(plan_make(&p, &m, &request, &plan, &err) == 0 && plan.cache_bytes == 0);
     assert_int_equal(plan.slot_bytes, 4 << 20);
-    assert_true(plan.roofline_s < 1.1 * plan.link_s[STAGE_GEMM]);
+    assert_true(plan.roofline.seconds < 1.1 * plan.roofline.link_s[STAGE_GEMM]);
     assert_true(plan.supers_down > 1 && plan.supers_across > 1);
     m.ranks = m.ranks_per_node = 4;
     assert_true(plan_make(&p, &m, &request, &plan, &err) == 0 && plan.slot_bytes == 2 << 20);

@@ -19,8 +19,8 @@ static void test_last_tile(void **state)
     const double matrix = 8.0 * 4096 * 4096, read = 2 * matrix / 1e8;
     struct plan plan = planned(&p, &m, &request);
     assert_true(plan_holds(&plan, OPERAND_B));
-    assert_near(plan.roofline_s, read + matrix / 2 / 1e8, 0.1);
-    assert_near(plan.roofline_s, simulated(&p, &m, &request, &plan).wall_s, 0.1);
+    assert_near(plan.roofline.seconds, read + matrix / 2 / 1e8, 0.1);
+    assert_near(plan.roofline.seconds, simulated(&p, &m, &request, &plan).wall_s, 0.1);
 }
 
 static void assert_limits(const struct plan_request *request)
@@ -48,8 +48,8 @@ static void assert_limits(const struct plan_request *request)
         struct simulation s = simulated(&p, &m, request, &plan);
         assert_true(plan_holds(&plan, OPERAND_B));
         assert_int_equal(s.limit, slow[i].resource);
-        assert_near(plan.roofline_s, s.wall_s, 0.1);
-        assert_true(plan.roofline_s >= plan.link_s[slow[i].link]);
+        assert_near(plan.roofline.seconds, s.wall_s, 0.1);
+        assert_true(plan.roofline.seconds >= plan.roofline.link_s[slow[i].link]);
     }
 }
 
@@ -82,8 +82,8 @@ static void test_kept(void **state)
     struct plan plan = planned(&p, &m, &request);
     assert_true(plan.supers_down == 4 && !plan_holds(&plan, OPERAND_B));
     assert_int_equal(plan.kept[OPERAND_B], plan.slabs);
-    assert_near(plan.roofline_s, of_a + of_b + 3 * (2 * of_a), 0.05);
-    assert_near(plan.roofline_s, simulated(&p, &m, &request, &plan).wall_s, 0.05);
+    assert_near(plan.roofline.seconds, of_a + of_b + 3 * (2 * of_a), 0.05);
+    assert_near(plan.roofline.seconds, simulated(&p, &m, &request, &plan).wall_s, 0.05);
 }
 
 /* A cluster with 4 GPUs per node and a shared file system, to which each node has a link. */
@@ -122,7 +122,7 @@ static void test_chosen_grid(void **state)
         struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TMA};
         struct plan plan = planned(&p, &m, &request);
         double chosen = simulated(&p, &m, &request, &plan).wall_s;
-        assert_near(plan.roofline_s, chosen, 0.2);
+        assert_near(plan.roofline.seconds, chosen, 0.2);
         for (int rows = 1; rows <= m.ranks; rows++) {
             if (m.ranks % rows)
                 continue;
@@ -154,7 +154,7 @@ static void test_ranks_left_out(void **state)
         int in = plan.grid_rows * plan.grid_cols;
         assert_int_equal(in == m.ranks, cases[i].all);
         assert_true(in >= m.ranks - m.ranks / 8);
-        assert_true(plan.idle_ranks >= m.ranks - in);
+        assert_true(plan.moves.idle_ranks >= m.ranks - in);
         if (cases[i].all)
             continue;
         request.grid_rows = m.ranks;
@@ -162,9 +162,9 @@ static void test_ranks_left_out(void **state)
         struct plan all = planned(&p, &m, &request);
         double chosen = simulated(&p, &m, &request, &plan).wall_s,
                other = simulated(&p, &m, &request, &all).wall_s;
-        if (plan.roofline_s > 0.95 * all.roofline_s || chosen > 0.95 * other)
+        if (plan.roofline.seconds > 0.95 * all.roofline.seconds || chosen > 0.95 * other)
             fail_msg("%d of %d ranks take %g s (simulated %g), all of them %g (%g)", in, m.ranks,
-                     plan.roofline_s, chosen, all.roofline_s, other);
+                     plan.roofline.seconds, chosen, all.roofline.seconds, other);
     }
 }
 
@@ -181,7 +181,7 @@ static void test_uneven_nodes(void **state)
         m.ranks_per_node = cases[i][1];
         m.network_bytes_per_s = 10e9;
         struct plan plan = planned(&p, &m, &request);
-        assert_near(plan.roofline_s, simulated(&p, &m, &request, &plan).wall_s, 0.1);
+        assert_near(plan.roofline.seconds, simulated(&p, &m, &request, &plan).wall_s, 0.1);
     }
 }
 
@@ -273,7 +273,7 @@ static void test_measured_in_memory(void **state)
                                        .tile_cols = runs[i].cols,
                                        .slab = runs[i].slab};
         struct plan plan = planned(&p, &m, &request);
-        assert_near(plan.roofline_s, runs[i].seconds, 0.12);
+        assert_near(plan.roofline.seconds, runs[i].seconds, 0.12);
         assert_near(simulated(&p, &m, &request, &plan).wall_s, runs[i].seconds, 0.12);
     }
 }

@@ -39,8 +39,8 @@ static void test_one_limit(void **state)
     plan = planned(&p, &m, &request);
     s = simulated(&p, &m, &request, &plan);
     assert_int_equal(s.limit, RESOURCE_GEMM);
-    assert_near(s.usage[RESOURCE_GEMM].busy_s, plan.link_s[STAGE_GEMM], 1e-9);
-    assert_near(s.wall_s, plan.link_s[STAGE_GEMM], 0.03);
+    assert_near(s.usage[RESOURCE_GEMM].busy_s, plan.roofline.link_s[STAGE_GEMM], 1e-9);
+    assert_near(s.wall_s, plan.roofline.link_s[STAGE_GEMM], 0.03);
 
     m = fast_machine(1, 1);
     m.disk_read_bytes_per_s = 2e8;
@@ -67,7 +67,7 @@ static void test_one_limit(void **state)
     plan = planned(&p, &m, &request);
     s = simulated(&p, &m, &request, &plan);
     assert_int_equal(s.limit, RESOURCE_IN);
-    assert_near(s.wall_s, (double)plan.total.in_bytes / 2e8, 0.03);
+    assert_near(s.wall_s, (double)plan.moves.total.in_bytes / 2e8, 0.03);
 
     m = fast_machine(1, 1);
     m.node_disk_bytes_per_s = 2e8;
@@ -210,14 +210,14 @@ static void check_amounts(const struct problem *p, const struct plan *plan,
     double element = (double)scalar_size(p->type);
     assert_true(u[RESOURCE_WRITE].amount == element * (double)(p->m * p->n));
     assert_true(u[RESOURCE_OUT].amount == u[RESOURCE_WRITE].amount);
-    assert_true(u[RESOURCE_IN].amount == (double)plan->total.in_bytes);
-    assert_true(u[RESOURCE_GEMM].amount == plan->total.flops);
+    assert_true(u[RESOURCE_IN].amount == (double)plan->moves.total.in_bytes);
+    assert_true(u[RESOURCE_GEMM].amount == plan->moves.total.flops);
     assert_near(u[RESOURCE_SEND].amount, u[RESOURCE_RECEIVE].amount, 1e-9);
     assert_near(u[RESOURCE_LINK_IN].amount, u[RESOURCE_READ].amount, 1e-9);
     if (s->nodes == 1)
         assert_true(u[RESOURCE_SEND].amount == 0);
-    assert_near(u[RESOURCE_READ].amount, (double)plan->read_bytes, 1e-9);
-    assert_near(u[RESOURCE_SEND].amount, (double)plan->sent_bytes, 1e-9);
+    assert_near(u[RESOURCE_READ].amount, (double)plan->moves.read_bytes, 1e-9);
+    assert_near(u[RESOURCE_SEND].amount, (double)plan->moves.sent_bytes, 1e-9);
 }
 
 static void assert_no_slower(double wall_s, double before)
@@ -400,9 +400,9 @@ static void test_many_ranks(void **state)
     assert_true((double)(clock() - start) < 5.0 * CLOCKS_PER_SEC);
     assert_int_equal(plan.slabs, 3125);
     assert_int_equal(s.nodes, 4096);
-    assert_true(s.usage[RESOURCE_GEMM].amount == plan.total.flops);
+    assert_true(s.usage[RESOURCE_GEMM].amount == plan.moves.total.flops);
     assert_int_equal(s.limit, RESOURCE_GEMM);
-    assert_near(s.wall_s, plan.link_s[STAGE_GEMM], 0.03);
+    assert_near(s.wall_s, plan.roofline.link_s[STAGE_GEMM], 0.03);
 }
 
 /* With too many super-blocks to simulate, the others are extrapolated from the first ones. */
@@ -424,9 +424,9 @@ static void test_many_supers(void **state)
         double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
         assert_int_equal(plan.supers_down * plan.supers_across, 128 * 128);
         assert_true(seconds < 0.1 * s.wall_s);
-        assert_near(s.wall_s, plan.roofline_s, 0.1);
-        assert_near(s.usage[RESOURCE_GEMM].amount, plan.total.flops, 1e-9);
-        assert_near(s.usage[RESOURCE_READ].amount, plan.read_bytes, 0.01);
+        assert_near(s.wall_s, plan.roofline.seconds, 0.1);
+        assert_near(s.usage[RESOURCE_GEMM].amount, plan.moves.total.flops, 1e-9);
+        assert_near(s.usage[RESOURCE_READ].amount, plan.moves.read_bytes, 0.01);
         assert_true(s.limit == RESOURCE_WRITE || !slow);
     }
 }

@@ -58,7 +58,7 @@ static bool check_product(const struct problem *p, const struct machine *m)
         if (problem_is_triangle(&part))
             check_plan(&moved, m, &plan);
         count_written(count, p->n, &part, &plan);
-        products += plan.total.flops / 2 / (double)p->k;
+        products += plan.moves.total.flops / 2 / (double)p->k;
         assert_true(work_advance(&work, &plan, schedule_supers(&plan), &(struct piece){0}));
     }
     if (fits)
@@ -112,7 +112,7 @@ static void test_balance(void **state)
         if (most > 1.05 * all / ranks || all > 0.54 * (double)p.m * (double)p.n)
             fail_msg("%d ranks: busiest %g of the average, %g of the general product", ranks,
                      most / all * ranks, all / (double)p.m / (double)p.n);
-        assert_int_equal(plan.read_bytes, (uint64_t)(p.n * p.k * 8));
+        assert_int_equal(plan.moves.read_bytes, (uint64_t)(p.n * p.k * 8));
     }
 }
 
@@ -150,7 +150,7 @@ static void test_lower_half(void **state)
         m.ranks_per_node = ranks < 8 ? ranks : 8;
         work_begin(&work, &p);
         assert_true(plan_first(&p, &m, &work, &part, &plan));
-        double written = (double)plan.total.write_bytes / 8 / (double)p.m / (double)p.n;
+        double written = (double)plan.moves.total.write_bytes / 8 / (double)p.m / (double)p.n;
         assert_true(written > 0.5 && written < 0.54);
     }
 }
