@@ -38,7 +38,10 @@ int main(int argc, char **argv)
         error_print(&session.err, "dgemm_ooc");
         return session.err.code;
     }
-    const bool wrong = arguments_parse(argc, argv, !speaks, &session.options, &session.err);
+    const bool wrong =
+        arguments_parse(argc, argv, speaks ? stdout : NULL, &session.options, &session.err);
+    if (o->about)
+        return EXIT_COMPLETE;
     if (wrong && (launcher_size() == 1 || o->from_report[0] || o->dry_run)) {
         if (speaks)
             error_print(&session.err, "dgemm_ooc");

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include "leftovers.h"
 
 static int standard_output = -1; /* where it goes, when it is reserved */
-static char temporary[PATH_MAX]; /* the name of the file that is open; one is at a time */
 
 bool atomic_file_is_stdout(const char *path)
 {
@@ -29,48 +27,49 @@ void atomic_file_reserve_stdout(void)
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 }
 
-static int complain(const char *path, const char *what, struct error *err)
+static int complain(const struct atomic_file *file, struct error *err)
 {
-    return error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the %s %s: %s", what,
-                     path, error_disk_text(errno));
+    return error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the %s %s: %s",
+                     file->what, file->path, error_disk_text(errno));
 }
 
-static int open_temporary(const char *path)
+static int open_temporary(struct atomic_file *file)
 {
-    temporary[0] = '\0';
-    if (atomic_file_is_stdout(path))
+    if (atomic_file_is_stdout(file->path))
         return fcntl(standard_output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    int fd = file_make_beside(path, temporary);
+    int fd = file_make_beside(file->path, file->temporary);
     if (fd >= 0)
-        leftovers_add(temporary, fd);
+        leftovers_add(file->temporary, fd);
     return fd;
 }
 
-FILE *atomic_file_open(const char *path, const char *what, struct error *err)
+FILE *atomic_file_open(struct atomic_file *file, const char *path, const char *what,
+                       struct error *err)
 {
-    int fd = open_temporary(path);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (file)
-        return file;
-    complain(path, what, err);
+    *file = (struct atomic_file){.path = path, .what = what};
+    int fd = open_temporary(file);
+    file->to = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (file->to)
+        return file->to;
+    complain(file, err);
     if (fd >= 0) {
         close(fd);
-        unlink(temporary);
+        unlink(file->temporary);
     }
     return NULL;
 }
 
-int atomic_file_close(FILE *file, const char *path, const char *what, struct error *err)
+int atomic_file_close(struct atomic_file *file, struct error *err)
 {
-    if (!file)
+    if (!file->to)
         return err->code;
-    bool failed = ferror(file) || fflush(file); /* errno is of the flush, or of what was before */
-    failed |= fclose(file) != 0;
-    if (atomic_file_is_stdout(path))
-        return failed ? complain(path, what, err) : 0;
-    if (!failed && rename(temporary, path) == 0)
+    bool failed = ferror(file->to) || fflush(file->to); /* errno is of the flush, or earlier */
+    failed |= fclose(file->to) != 0;
+    if (atomic_file_is_stdout(file->path))
+        return failed ? complain(file, err) : 0;
+    if (!failed && rename(file->temporary, file->path) == 0)
         return 0;
-    complain(path, what, err);
-    unlink(temporary);
+    complain(file, err);
+    unlink(file->temporary);
     return err->code;
 }

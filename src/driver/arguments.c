@@ -409,21 +409,16 @@ static char *help_text(int key, const char *text, void *input)
 
 static const struct argp argp = {option_table, NULL, "INPUT.h5", doc, 0, help_text, 0};
 
-static void print_about(int key)
+static void print_about(int key, FILE *out)
 {
     switch (key) {
-    case 'h': fputs(short_help, stdout); break;
-    case 'V': printf("dgemm_ooc %s\n", version_text()); break;
-    case KEY_USAGE: argp_help(&argp, stdout, ARGP_HELP_USAGE, program_invocation_short_name); break;
+    case 'h': fputs(short_help, out); break;
+    case 'V': fprintf(out, "dgemm_ooc %s\n", version_text()); break;
+    case KEY_USAGE: argp_help(&argp, out, ARGP_HELP_USAGE, program_invocation_short_name); break;
     default:
-        argp_help(&argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK,
+        argp_help(&argp, out, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK,
                   program_invocation_short_name);
     }
-}
-
-static bool is_number(const char *text)
-{
-    return text[0] && text[strspn(text, "0123456789")] == '\0' && access(text, F_OK) != 0;
 }
 
 /* An option, or the input. */
@@ -431,31 +426,12 @@ static void take(const struct argp_option *option, char *value, void *context)
 {
     struct parse *p = context;
     if (!option) {
-        const bool second = p->input && !p->left_out;
-        const bool number = second && (is_number(value) || is_number(p->input));
-        if (number)
-            usage_error(p,
-                        "one INPUT.h5 only, and %s is a second word: start so many ranks by mpirun "
-                        "-n %s dgemm_ooc ..., since -n itself means --dry-run",
-                        value, is_number(value) ? value : p->input);
-        else if (second && (strchr(value, '.') || access(value, F_OK) == 0))
-            usage_error(p,
-                        "one INPUT.h5 only, and %s is a second one: name an operand of another "
-                        "file as -b %s:/B, and the output with -o",
-                        value, value);
-        else if (second)
-            usage_error(p,
-                        "one INPUT.h5 only, and %s is a second word and no file: name datasets as "
-                        "-a A -b B, and the output as -o FILE.h5",
-                        value);
-        p->left_out |= second; /* a third one has the same reason */
-        p->input = value;
+        take_input(value, p);
         return;
     }
     if (option->group < 0) {
-        if (!p->silent)
-            print_about(option->key);
-        exit(EXIT_COMPLETE);
+        p->about = p->about ? p->about : option->key;
+        return;
     }
     p->option = option;
     note_given(option->key, p->options);
@@ -471,9 +447,9 @@ static void take_note(const struct argp_option *option, char *value, void *conte
         given[option - option_table] = true;
 }
 
-int arguments_parse(int argc, char **argv, bool silent, struct options *options, struct error *err)
+int arguments_parse(int argc, char **argv, FILE *out, struct options *options, struct error *err)
 {
-    struct parse parse = {.options = options, .silent = silent};
+    struct parse parse = {.options = options};
     bool given[sizeof option_table / sizeof *option_table] = {0};
     struct error known = {0};
     memset(options, 0, sizeof *options); /* ranks compare them, padding and all */
@@ -490,10 +466,15 @@ int arguments_parse(int argc, char **argv, bool silent, struct options *options,
     environment_options(option_table, given, take, &parse, &parse.err);
     parse.from_environment = false;
     option_words(option_table, argv + 1, take, &parse, &known);
+    options->about = parse.about != 0;
+    if (parse.about && out)
+        print_about(parse.about, out);
+    if (parse.about)
+        return 0;
     finish(&parse);
     if (parse.err.code)
         options->report[0] = '\0'; /* there is nothing to report */
-    if (!silent && argc == 1)
+    if (out && argc == 1)
         fputs(example, stderr);
     error_append(err, &parse.err);
     return err->code;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "environment.h"
 #include "quantity.h"
@@ -213,4 +214,32 @@ int parse_split(const char *text, struct parse *p)
     if (strcmp(text, "off") == 0)
         return 1;
     return parse_count_or(text, "give auto, off or a positive number", p);
+}
+
+static bool is_number(const char *text)
+{
+    return text[0] && text[strspn(text, "0123456789")] == '\0' && access(text, F_OK) != 0;
+}
+
+void take_input(const char *value, struct parse *p)
+{
+    const bool second = p->input && !p->left_out;
+    const bool number = second && (is_number(value) || is_number(p->input));
+    if (number)
+        usage_error(p,
+                    "one INPUT.h5 only, and %s is a second word: start so many ranks by mpirun "
+                    "-n %s dgemm_ooc ..., since -n itself means --dry-run",
+                    value, is_number(value) ? value : p->input);
+    else if (second && (strchr(value, '.') || access(value, F_OK) == 0))
+        usage_error(p,
+                    "one INPUT.h5 only, and %s is a second one: name an operand of another "
+                    "file as -b %s:/B, and the output with -o",
+                    value, value);
+    else if (second)
+        usage_error(p,
+                    "one INPUT.h5 only, and %s is a second word and no file: name datasets as "
+                    "-a A -b B, and the output as -o FILE.h5",
+                    value);
+    p->left_out |= second; /* a third one has the same reason */
+    p->input = value;
 }

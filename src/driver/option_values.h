@@ -13,7 +13,7 @@ struct parse {
     const char *a, *b, *c, *output, *input;
     const char *c_given_by; /* -c, or its variable */
     bool left_out;          /* wrong words were, so that the others may be misunderstood */
-    bool silent;
+    int about;              /* the key of --help or the like; 0: none was asked for */
     const struct argp_option *option; /* that is being parsed, */
     bool from_environment;            /* of a variable */
     struct error err;                 /* all that is wrong (arguments.h) */
@@ -59,6 +59,9 @@ void copy_path(char to[PATH_MAX], const char *from, struct parse *p);
 /* "2x4", into the options' grid; "4000x3000x512", into their tile and slab. */
 void parse_grid(const char *text, struct parse *p);
 void parse_tile(const char *text, struct parse *p);
+
+/* A word that is no option: the input, if it is the first one. */
+void take_input(const char *value, struct parse *p);
 
 /* 0: the planner chooses; 1: off. */
 int parse_split(const char *text, struct parse *p);

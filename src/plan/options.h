@@ -59,6 +59,7 @@ struct options {
     enum progress_choice progress;
     bool force;
     bool quiet, verbose;
+    bool about; /* nothing but --help or the like was asked for, and is printed */
 };
 
 /* Whether beta is not 0. */

@@ -204,10 +204,10 @@ static int write_file(json_t *report, json_t *course, const char *path, struct e
     json_t *places = json_object_get(report, "ranks");
     while (json_array_size(places) > PLACES_MAX)
         json_array_remove(places, json_array_size(places) - 1);
-    FILE *file = atomic_file_open(path, "page", err);
-    if (file)
-        fill(file, report, course, path, err);
-    atomic_file_close(file, path, "page", err);
+    struct atomic_file file;
+    if (atomic_file_open(&file, path, "page", err))
+        fill(file.to, report, course, path, err);
+    atomic_file_close(&file, err);
     json_decref(report);
     json_decref(course);
     return err->code;

@@ -303,10 +303,11 @@ json_t *report_json(const struct account *a)
 int report_write(const char *path, const struct account *a, struct error *err)
 {
     json_t *root = report_json(a);
-    FILE *file = atomic_file_open(path, "report", err);
-    if (file && (!root || json_dumpf(root, file, JSON_INDENT(2)) || fputc('\n', file) == EOF))
+    struct atomic_file file;
+    FILE *to = atomic_file_open(&file, path, "report", err);
+    if (to && (!root || json_dumpf(root, to, JSON_INDENT(2)) || fputc('\n', to) == EOF))
         error_add(err, EXIT_RUNTIME, "cannot write the report %s", path);
-    atomic_file_close(file, path, "report", err);
+    atomic_file_close(&file, err);
     json_decref(root);
     return err->code;
 }

@@ -178,7 +178,9 @@ static void print_ranks(struct trace *t, const struct comm *comm, FILE *file)
 
 int trace_write(struct trace *t, struct comm *comm, const char *path, struct error *err)
 {
-    FILE *file = comm->rank == 0 ? atomic_file_open(path, "trace", err) : NULL;
+    struct atomic_file file;
+    if (comm->rank == 0)
+        atomic_file_open(&file, path, "trace", err);
     if (comm_agree(comm, err))
         return err->code;
     if (comm->rank > 0) {
@@ -186,6 +188,6 @@ int trace_write(struct trace *t, struct comm *comm, const char *path, struct err
         comm_send(comm, t->spans, (size_t)min_i64(t->count, TRACE_SPANS) * sizeof *t->spans, 0);
         return 0;
     }
-    print_ranks(t, comm, file);
-    return atomic_file_close(file, path, "trace", err);
+    print_ranks(t, comm, file.to);
+    return atomic_file_close(&file, err);
 }

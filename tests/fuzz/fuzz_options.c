@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (setjmp(after))
         return 0;
     struct error err = {0};
-    const int wrong = arguments_parse(count, words, true, &options, &err);
+    const int wrong = arguments_parse(count, words, NULL, &options, &err);
     if (wrong ? wrong != EXIT_USAGE || err.complaints == 0 : err.complaints > 0)
         abort();
     if (!memchr(options.output.file, 0, sizeof options.output.file) || options.ranks < 0 ||

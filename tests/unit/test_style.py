@@ -82,3 +82,21 @@ def test_one_meaning_of_a_struct():
             for tag in re.findall(r"^struct (?:alignas\(.*\) )?(\w+)(?: : [^;{]*)? \{", path.read_text(), re.M):
                 found.setdefault(tag, []).append(str(path.relative_to(ROOT)))
     assert not {tag: paths for tag, paths in found.items() if len(paths) > 1}
+
+
+# What a process has once is theirs, and of the tools; the HDF5 library is such a thing, behind a lock.
+PROCESS = {"src/main.c", "src/driver/process.c", "io/matfile_hdf5.c", "io/matfile_driver.c"}
+
+
+def test_a_run_is_no_process():
+    """A program that has its own MPI, streams and signals can use all but these files: nothing else starts MPI, names all
+    of its ranks, ends the process or keeps a text or communicator for all callers."""
+    forbidden = re.compile(r"\b(?:_?exit|abort|quick_exit|MPI_Init\w*|MPI_Finalize|MPI_Abort|printf|puts|putchar)\(|"
+                           r"\bMPI_COMM_WORLD\b|^static (?:char|MPI_Comm) \w+[\[;=]", re.M)
+    found = []
+    for path in SOURCES:
+        name = str(path.relative_to(ROOT))
+        if path.suffix in {".c", ".h"} and not name.startswith(("tests/", "src/tools/")) and name not in PROCESS:
+            code = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\])*"', "", path.read_text(), flags=re.S)
+            found += [f"{name}: {word}" for word in forbidden.findall(code)]
+    assert not found, "\n".join(found)
