@@ -91,8 +91,8 @@ struct mirrored {
 static struct mirrored as_c(const struct drain *d)
 {
     const struct problem *p = d->problem;
-    return (struct mirrored){
-        p->alpha, p->beta, p->alpha_i, p->beta_i, p->held[OPERAND_C], p->exact, &d->to};
+    return (struct mirrored){p->alpha,           p->beta,  p->alpha_i, p->beta_i,
+                             p->held[OPERAND_C], p->exact, &d->to};
 }
 
 static int mirror_part(struct drain *d, const struct matrix *acc, const struct block *part,
@@ -178,6 +178,13 @@ int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index,
     return 0;
 }
 
+bool drain_is_early(const struct drain *d)
+{
+    const struct plan *plan = d->plan;
+    return plan->slabs > 0 && plan->layers == 1 && schedule_supers(plan) == 1 &&
+           !problem_reads_c(d->problem);
+}
+
 int drain_begin(struct drain *d, const struct matrix *tile, struct error *err)
 {
     struct device *dev = d->device;
@@ -185,13 +192,18 @@ int drain_begin(struct drain *d, const struct matrix *tile, struct error *err)
         return err->code;
     d->tile = *tile;
     d->strip = d->mirrors = d->part = 0;
+    d->ready = drain_is_early(d) ? 0 : schedule_strips(d->plan, &tile->block);
     d->turn = 1 - d->turn;
     return 0;
 }
 
 int drain_multiplied(struct drain *d, int64_t index, struct error *err)
 {
-    return d->device->record(d->device, d->multiplied[d->turn][index], STREAM_COMPUTE, err);
+    const bool early = drain_is_early(d);
+    const int turn = early ? 1 - d->turn : d->turn;
+    if (early)
+        d->ready = index + 1;
+    return d->device->record(d->device, d->multiplied[turn][index], STREAM_COMPUTE, err);
 }
 
 static int end_strip(struct drain *d, const struct block *strip, struct error *err)
@@ -199,7 +211,8 @@ static int end_strip(struct drain *d, const struct block *strip, struct error *e
     struct device *dev = d->device;
     if (check_drain(d->check, &d->tile.block, strip, err) ||
         dev->record(dev, d->drained[d->strip], STREAM_OUT, err) ||
-        (d->plan->tiles == 1 && dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip], err)))
+        (d->plan->tiles == 1 && !drain_is_early(d) &&
+         dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip], err)))
         return err->code;
     d->strip++;
     d->mirrors = d->part = 0;
@@ -228,6 +241,12 @@ int drain_part(struct drain *d, struct error *err)
         outlet_copy(d->out, &d->tile, &part, &d->to, err))
         return err->code;
     return ++d->part == block_cut_parts(&strip, &cut) ? end_strip(d, &strip, err) : 0;
+}
+
+bool drain_can(const struct drain *d)
+{
+    return drain_has(d, d->ready - 1) &&
+           d->device->reached(d->device, d->multiplied[1 - d->turn][d->strip]);
 }
 
 int drain_rest(struct drain *d, struct error *err)

@@ -1,6 +1,7 @@
 /* The drain: finished tiles on their way from the device to C's file.  Where the plan has one tile,
  * they leave strip by strip, so that the products of the next one can follow into the same
- * accumulators; where it has two, part by part, as slots become free. */
+ * accumulators; where it has two, part by part, as slots become free.  Of a rank's only tile a
+ * strip may leave while later ones are multiplied. */
 #pragma once
 
 #include "check.h"
@@ -14,12 +15,13 @@ struct drain {
     const struct plan *plan;
     const struct comm *comm;
     struct device *device;
-    struct intake *in;     /* brings C0 */
-    struct outlet *out;    /* takes C, ... */
-    struct sink to;        /* ... which goes there */
+    struct intake *in;  /* brings C0 */
+    struct outlet *out; /* takes C, ... */
+    struct sink to;     /* ... which goes there */
     struct check *check;
     struct matrix tile;    /* that leaves; its block is empty from when all of it is enqueued */
-    int64_t strip;         /* of its strips, the one that is enqueued next */
+    int64_t ready;         /* of its strips, the first ones, whose products are enqueued */
+    int64_t strip;         /* of these, the one that is enqueued next */
     int64_t mirrors, part; /* parts of its mirrors, and of itself, that are */
     void *mirror; /* a part of a symmetric product's mirror on the device, set by the caller */
     void *c0[2];  /* two parts of C0 on the device, set by the caller; they take turns */
@@ -43,9 +45,13 @@ bool drain_computes(const struct drain *drain);
 /* What makes a part of the tile that part of C, from the buffer of C0 whose turn it is. */
 struct combine drain_combine(const struct drain *drain, const struct block *part);
 
-/* The tile is finished: all of its products are enqueued, and all of the tile before.  Products
- * enqueued later wait until that one has left the device, since they go into its memory where the
- * plan has two tiles. */
+/* Whether each rank has one tile, to which no C0 is added: no product follows into the memory of a
+ * strip of the last slab, which may leave while others are multiplied. */
+bool drain_is_early(const struct drain *drain);
+
+/* The tile is finished, or if drain_is_early its last slab is not multiplied yet.  All of the tile
+ * before is enqueued.  Products enqueued later wait until that one has left the device, since they
+ * go into its memory where the plan has two tiles. */
 int drain_begin(struct drain *drain, const struct matrix *tile, struct error *err);
 
 /* The last products of strip `index` are enqueued, of the tile that is multiplied. */
@@ -56,6 +62,9 @@ static inline bool drain_has(const struct drain *drain, int64_t index)
 {
     return !block_empty(&drain->tile.block) && drain->strip <= index;
 }
+
+/* Whether the products of a strip that has not left are done. */
+bool drain_can(const struct drain *drain);
 
 /* Enqueue the next part of the finished tile, which it has, once its products are done: of a
  * strip's mirrors or, after these, of the strip.  Products enqueued later wait until the strip has

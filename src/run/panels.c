@@ -157,8 +157,14 @@ static const struct transfer *next_within(const struct panels *p, const struct r
 bool panels_bring(struct panels *p, const struct reach *reach, struct error *err)
 {
     const struct transfer *comes = next_within(p, reach);
-    return comes && feed_begin(p, comes->operand, comes, err) == 0 &&
-           !is_beyond(p, comes, reach) && copy_next(p, comes, err) == 0;
+    return comes && feed_begin(p, comes->operand, comes, err) == 0 && !is_beyond(p, comes, reach) &&
+           copy_next(p, comes, err) == 0;
+}
+
+bool panels_follow(const struct panels *p)
+{
+    const struct transfer *comes = intake_next(p->in);
+    return comes && comes->operand != OPERAND_C;
 }
 
 /* Whether the panel that comes has a buffer. */

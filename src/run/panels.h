@@ -78,6 +78,9 @@ static inline struct reach reach_slab(int64_t super, int64_t slab)
  * bring the same panels, also one without a tile, which takes what comes for its later ones. */
 bool panels_bring(struct panels *panels, const struct reach *reach, struct error *err);
 
+/* Whether any panel, or part of one, is still to come to this rank. */
+bool panels_follow(const struct panels *panels);
+
 /* Whether panels_bring would copy a part at once. */
 bool panels_come(const struct panels *panels, const struct reach *reach);
 

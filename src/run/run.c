@@ -208,6 +208,16 @@ static int leave_strip(struct run *run, int64_t super, int64_t index, struct err
     return 0;
 }
 
+/* When all panels have come, strips that are done leave while the device is busy. */
+static int leave_early(struct run *run, struct error *err)
+{
+    struct drain *drain = &run->drain;
+    while (drain_is_early(drain) && !panels_follow(&run->panels) && is_busy(run, err) &&
+           drain_can(drain) && drain_part(drain, err) == 0)
+        ;
+    return err->code;
+}
+
 /* A tile's first slab, and in a triangle each, follows the rows as they come; the first one also,
  * where they share accumulators, the tile before, strip by strip; and the last one goes strip by
  * strip, so that the first strips are drained while the others are multiplied. */
@@ -216,8 +226,11 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
     const struct block *tile = &run->acc.block;
     struct drain *drain = &run->drain;
     int64_t strips = schedule_strips(run->plan, tile);
-    const bool follows = slab == 0 && run->plan->tiles == 1;
+    const bool early = drain_is_early(drain);
+    const bool follows = slab == 0 && run->plan->tiles == 1 && !early;
     const struct reach all = reach_slab(super, slab);
+    if (early && slab + 1 == run->plan->slabs && drain_begin(drain, &run->acc, err))
+        return err->code;
     for (int64_t i = 0; i < strips || (follows && drain_has(drain, INT64_MAX)); i++) {
         struct block strip = schedule_strip(run->problem, run->plan, tile, i);
         if (comm_raised(run->comm))
@@ -226,7 +239,8 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
             return err->code;
         if (block_empty(&strip))
             continue;
-        if (fill(run, all, &strip, err) || panels_prepare(&run->panels, OPERAND_B, err) ||
+        if (fill(run, all, &strip, err) || leave_early(run, err) ||
+            panels_prepare(&run->panels, OPERAND_B, err) ||
             panels_prepare(&run->panels, OPERAND_A, err) ||
             check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err))
             return err->code;
@@ -275,8 +289,8 @@ static int tile_multiply(struct run *run, int64_t super, struct error *err)
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
         const bool last = slab + 1 == slabs;
         const struct reach here = reach_slab(super, slab);
-        const struct reach next = last ? reach_slab(super + 1, 0)
-                                       : (struct reach){super, slab + 1, first_row};
+        const struct reach next =
+            last ? reach_slab(super + 1, 0) : (struct reach){super, slab + 1, first_row};
         if (outlet_check(&run->out, err) || (last && prefetch(run, &next, err)) ||
             slab_multiply(run, super, slab, err) || leave(run, &here, err) ||
             (!last && save_step(run, super, slab + 1, err)) || load(run, next, err))
@@ -331,7 +345,8 @@ static int all_tiles(struct run *run, struct error *err)
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->tiles++;
-        if (drain_rest(&run->drain, err) || drain_begin(&run->drain, &run->acc, err))
+        if (drain_rest(&run->drain, err) ||
+            (!drain_is_early(&run->drain) && drain_begin(&run->drain, &run->acc, err)))
             return err->code;
         run->acc.memory = run->accumulators[run->tiles % plan->tiles];
         bool stays = plan->layers > 1; /* until the other layers' products are added */

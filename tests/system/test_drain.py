@@ -1,8 +1,11 @@
-"""A finished tile leaves the device beside the products of the next one, where there is room for two."""
+"""A finished tile leaves the device beside the products of the next one, where there is room for two; strips of a
+rank's only tile leave beside those of the strips that follow."""
+import json
+
 import pytest
 
 from launch import run
-from matrices import multiply, operands, read
+from matrices import multiply, operands, output_of, read
 
 M, N, K = 310, 230, 512
 TILE = ["--tile", "96x48x64"]
@@ -77,3 +80,34 @@ def test_a_stop_while_a_tile_leaves(tmp_path, ranks):
     ("C0 comes strip by strip", ["--beta=2"], 1), ("there is one slab", ["--tile", "96x48x512"], 1)])
 def test_one_tile_or_two(problem, tmp_path, gpu, why, options, tiles):
     assert result(problem, tmp_path, *TWO, *options, device=gpu, ranks=2)[1] == tiles, why
+
+
+@pytest.mark.parametrize("ranks", [0, 2, 3])
+@pytest.mark.parametrize("faults", ["gemm:delay@1+", "gemm:delay@1+,mirror:delay%20,copy:delay%20",
+                                    "gemm:delay@1+,pwrite:delay%1", "gemm:delay%30"])
+def test_the_same_bits_while_strips_wait(tmp_path, faults, ranks):
+    """Of a triangle's only slab strips leave while others wait for the device."""
+    source = tmp_path / "input.h5"
+    operands(source, 1500, 1500, 60)
+    line = [source, "-b", "A", "--transb", "T", "-f", "--io", "buffered"]
+    multiply(*line, "--symmetric", "off")
+    expected = read(output_of(source)).tobytes()
+    report = multiply(*line, ranks=ranks, DGEMM_OOC_TEST_FAULTS=faults)
+    assert report["plan"]["slabs"] == 1 and report["problem"]["symmetric"]
+    assert read(output_of(source)).tobytes() == expected
+
+
+def test_strips_leave_while_others_wait(tmp_path):
+    """The first ones when not even half of the products have begun."""
+    source, trace, tries, late = tmp_path / "input.h5", tmp_path / "trace.json", 0, 0
+    operands(source, 1500, 1500, 60)
+    while late < 0.5 and tries < 5:
+        tries += 1
+        report = multiply(source, "-b", "A", "--transb", "T", "-f", "--trace", trace,
+                          DGEMM_OOC_TEST_FAULTS="gemm:delay@1+")
+        assert report["plan"]["slabs"] == 1 and report["problem"]["symmetric"]
+        spans = [span for span in json.loads(trace.read_text())["traceEvents"] if span["ph"] == "X"]
+        leaves = min(span["ts"] for span in spans if span["name"] == "copy out C")
+        products = [span["ts"] for span in spans if span["name"] == "multiply"]
+        late = sum(begins > leaves for begins in products) / len(products)
+    assert late >= 0.5
