@@ -32,6 +32,10 @@ void plan_choose_slots(const struct query *q, struct plan *plan);
 /* Let so many threads multiply and so many read; writers, and slots in, follow from them. */
 void plan_set_threads(const struct query *q, struct plan *plan, int compute_threads, int readers);
 
+/* How many strips the highest band of a triangle may have: the more, the less is multiplied above
+ * the diagonal. */
+int plan_triangle_strips(const struct query *q);
+
 /* The height of the strips of a triangle's tiles, by the grid and the height of these. */
 int64_t plan_triangle_strip_rows(const struct query *q, const struct plan *plan);
 

@@ -34,7 +34,7 @@ struct block triangle_mirror(const struct block *block, int64_t width);
 /* The tile of the rank in that row and column of the grid: its part of a band. */
 struct block triangle_tile(const struct problem *p, const struct plan *plan, int row, int col);
 
-/* The highest band of a triangle of that side; of the plan only the grid counts. */
+/* The highest band of a triangle of that side; of the plan only the grid and `strips` count. */
 int64_t triangle_height(int64_t side, const struct plan *plan);
 
 /* Where a triangle is halved: rows of the first half, at least as many as the rest. */
