@@ -1,5 +1,6 @@
 """What `make setup` does on other machines, with programs that stand in for theirs."""
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -19,6 +20,7 @@ def setup(tmp_path):
     """Runs setup.sh on a machine that has these programs alone.  Returns its end and the commands of apt-get."""
     def there(*goals, without=(), **others):
         folder, done = tmp_path / "bin", tmp_path / "done"
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         for name in TOOLS:
             (folder / name).symlink_to(subprocess.run(["which", name], capture_output=True, text=True).stdout.strip())
@@ -26,7 +28,7 @@ def setup(tmp_path):
             if name not in without:
                 (folder / name).write_text(f"#!/bin/sh\n{text}\n")
                 (folder / name).chmod(0o755)
-        done.touch()
+        done.write_text("")
         end = subprocess.run([folder / "sh", ROOT / "tests/setup.sh", *goals], capture_output=True, text=True,
                              env={"PATH": str(folder), "DONE": str(done), "TMPDIR": str(tmp_path)})
         assert sorted(os.listdir(tmp_path)) == ["bin", "done"]
