@@ -100,3 +100,36 @@ def test_a_run_is_no_process():
             code = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\])*"', "", path.read_text(), flags=re.S)
             found += [f"{name}: {word}" for word in forbidden.findall(code)]
     assert not found, "\n".join(found)
+
+
+# What the product may have.  Raising one of these is a commit of its own that says why.
+LINES_OF_ALL, PARAMETERS = 45_200, 8
+MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/plan/problem.h": ("problem", 27), "src/plan/options.h": ("options", 53),
+           "src/run/check.h": ("check", 55), "src/run/run_state.h": ("run", 32)}
+HEAD = re.compile(r"^(?:(?:static|inline|const|extern) )*(?:(?:struct|enum|unsigned) )?\w+[\s*]+(\w+)"
+                  r"\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*[{;]", re.M)
+
+
+def without_comments(path):
+    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+
+
+def test_budget_of_lines():
+    product = [path for path in SOURCES if path.suffix not in {".js", ".css"} and path.relative_to(ROOT).parts[0] != "tests"]
+    assert sum(len(path.read_text().splitlines()) for path in product) <= LINES_OF_ALL
+
+
+def test_budget_of_parameters():
+    long = [f"{path.name}: {name}" for path in SOURCES if path.is_relative_to(ROOT / "src") and path.suffix in {".c", ".h"}
+            for name, list_of in HEAD.findall(without_comments(path))
+            if re.sub(r"\([^()]*\)", "", list_of).count(",") >= PARAMETERS]
+    assert not long
+
+
+@each("header", MEMBERS)
+def test_budget_of_members(header):
+    name, most = MEMBERS[header]
+    body = re.search(rf"^struct {name} {{\n(.*?)^}};", without_comments(ROOT / header), re.M | re.S)[1]
+    body = re.sub(r"{[^{}]*}", "", body)
+    members = sum(1 if "(" in line else line.count(",") + 1 for line in body.split(";") if line.strip())
+    assert 10 < members <= most
