@@ -185,13 +185,6 @@ static int open_all(struct session *s)
     return 0;
 }
 
-void session_end_startup(struct session *s, enum startup phase)
-{
-    double now = clock_now();
-    s->record.report.startup[phase] += now - s->startup_ended;
-    s->startup_ended = now;
-}
-
 /* 0 stands for none. */
 static void draw_check_seed(struct options *o)
 {
