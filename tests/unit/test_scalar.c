@@ -48,9 +48,10 @@ static void test_every_number_of_16_bits(void **state)
     (void)state;
     for (enum scalar type = SCALAR_FLOAT16; type <= SCALAR_BFLOAT16; type++)
         for (int i = 0; i < 1 << 16; i++) {
-            uint16_t bits = (uint16_t)i, again[8]; /* room for any type */
+            const uint16_t bits = (uint16_t)i, given[4] = {bits}; /* room for any type */
+            uint16_t again[4];
             const double want = value_of(bits, scalar_table[type].exponent);
-            const double value = scalar_get(type, &bits, 0);
+            const double value = scalar_get(type, given, 0);
             assert_true(isnan(want) ? isnan(value)
                                     : value == want && signbit(value) == signbit(want));
             scalar_put(type, value, again, 0);
