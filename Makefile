@@ -430,9 +430,9 @@ coverage:
 test-gpu: all $(GPUTESTS) $(FAULTY) $(GEMMBENCH) $(BUILD)/tests/bench/libcublas_int8.so
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(TESTPYTHON) -m pytest -q -m gpu tests
 
+bench-programs: $(BENCHES)
 # The CPU kernel compared with OpenBLAS, a few sizes; then whole runs, file to file; then as matrices grow, unless
 # BENCH="--only disk ..." asks for something else.
-bench-programs: $(BENCHES)
 bench: all $(FAULTY) bench-programs $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \
        $(BUILD)/tests/bench/bench_chunks
 	@env -u OPENBLAS_CORETYPE $(BUILD)/tests/bench/bench_gemm_cpu 3 1024

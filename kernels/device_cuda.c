@@ -15,6 +15,7 @@
 #include "error.h"
 #include "gemm_cublas.h"
 #include "gpu_absence.h"
+#include "text.h"
 
 #ifndef DGEMM_OOC_ARCHES /* in the emulation */
 #define DGEMM_OOC_ARCHES "sm_80"
@@ -354,10 +355,10 @@ int device_gpu_count(void)
 
 const char *device_gpu_absence(void)
 {
-    static char text[512];
+    char text[512];
     struct gpu_facts facts;
     count_gpus(&facts);
-    return gpu_absence_text(&facts, text, sizeof text);
+    return text_make("%s", gpu_absence_text(&facts, text, sizeof text));
 }
 
 void device_gpu_address(int index, char address[16])

@@ -6,6 +6,7 @@
 
 #include "cpu_kernel.h"
 #include "residues.h"
+#include "text.h"
 
 #define KERNEL_ENTRY(NUMBER, name) [ALGORITHM_##NUMBER] = &kernel_##name,
 const struct kernel *const kernels[ALGORITHM_COUNT] = {KERNELS(KERNEL_ENTRY)};
@@ -59,28 +60,19 @@ static void add_word(char *text, size_t size, const char *word)
 
 const char *algorithm_names(void)
 {
-    static char names[256];
-    if (!names[0]) {
-        char last[32];
-        for (int id = 0; id < ALGORITHM_COUNT; id++)
-            if (algorithm_is_choice((enum algorithm)id))
-                add_word(names, sizeof names, kernels[id]->name);
-        snprintf(last, sizeof last, "ozaki:%d..%d", RESIDUES_LEAST, RESIDUES_MOST);
-        add_word(names, sizeof names, last);
-    }
-    return names;
+    char names[256] = "";
+    for (int id = 0; id < ALGORITHM_COUNT; id++)
+        if (algorithm_is_choice((enum algorithm)id))
+            add_word(names, sizeof names, kernels[id]->name);
+    return text_make("%s, ozaki:%d..%d", names, RESIDUES_LEAST, RESIDUES_MOST);
 }
 
 const char *algorithm_ladder(void)
 {
-    static char names[256];
-    if (!names[0]) {
-        for (int id = 0; id < ALGORITHM_CPU; id++)
-            add_word(names, sizeof names, kernels[id]->name);
-        const size_t length = strlen(names);
-        snprintf(names + length, sizeof names - length, " (or 0 to %d)", ALGORITHM_CPU - 1);
-    }
-    return names;
+    char names[256] = "";
+    for (int id = 0; id < ALGORITHM_CPU; id++)
+        add_word(names, sizeof names, kernels[id]->name);
+    return text_make("%s (or 0 to %d)", names, ALGORITHM_CPU - 1);
 }
 
 /* 0 where it has none. */

@@ -92,10 +92,10 @@ int algorithm_parse(const char *text, int *moduli);
 /* Whether users may choose it, in this build. */
 bool algorithm_is_choice(enum algorithm id);
 
-/* What algorithm_parse takes, as a list of words.  Static storage. */
+/* What algorithm_parse takes, as a list of words (text.h). */
 const char *algorithm_names(void);
 
-/* The ladder of GPU kernels and how it is numbered, whatever this build has.  Static storage. */
+/* The ladder of GPU kernels and how it is numbered, whatever this build has (text.h). */
 const char *algorithm_ladder(void);
 
 /* The default for a compute capability (90 for 9.0; 0: the CPU) and what is multiplied: the fastest

@@ -1,5 +1,5 @@
 /* The element types of a matrix: one table of all that is known of them.  A new type is a line of
- * that table. */
+ * that table, and its conversion. */
 #pragma once
 
 #include <stdbool.h>
