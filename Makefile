@@ -55,15 +55,19 @@ FLAGS    := -std=gnu11 -D_GNU_SOURCE -fPIE -fopenmp -ffp-contract=off $(WARNINGS
 LIBS     := $(LDFLAGS) $(HDF5_LIBS) -ldeflate -lxxhash -ljansson -lhwloc -lpthread -lm -ldl
 
 # The layers of src/README.md: files of a folder may include only headers of the folders listed here.
-INCLUDES_src/base   := src/base
-INCLUDES_io         := src/base io
-INCLUDES_kernels    := src/base kernels
-INCLUDES_src/plan   := src/base io kernels src/plan
-INCLUDES_src/ranks  := $(INCLUDES_src/plan) src/ranks
-INCLUDES_src/run    := $(INCLUDES_src/ranks) src/run
-INCLUDES_src/report := $(INCLUDES_src/run) src/report
-INCLUDES_src/driver := $(INCLUDES_src/report) src/driver
-INCLUDES_src/tools  := $(INCLUDES_src/driver) src/tools
+INCLUDES_src/base    := src/base
+INCLUDES_io          := src/base io
+INCLUDES_kernels     := src/base kernels
+INCLUDES_src/problem := src/base io kernels src/problem
+INCLUDES_src/machine := $(INCLUDES_src/problem) src/machine
+INCLUDES_src/plan    := $(INCLUDES_src/machine) src/plan
+INCLUDES_src/ranks   := $(INCLUDES_src/plan) src/ranks
+INCLUDES_src/record  := $(INCLUDES_src/ranks) src/record
+INCLUDES_src/check   := $(INCLUDES_src/record) src/check
+INCLUDES_src/run     := $(INCLUDES_src/check) src/run
+INCLUDES_src/report  := $(INCLUDES_src/run) src/report
+INCLUDES_src/driver  := $(INCLUDES_src/report) src/driver
+INCLUDES_src/tools   := $(INCLUDES_src/driver) src/tools
 # For the file being compiled; main.c and the tests may include all headers.
 INCLUDES = $(addprefix -I,$(or $(INCLUDES_$(patsubst %/,%,$(dir $<))),$(INCLUDES_src/tools)))
 

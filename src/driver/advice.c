@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "launcher.h"
+#include "plan_print.h"
 #include "quantity.h"
 
 enum { THREADS_USEFUL = 16 }; /* more do not help a rank with a GPU */

@@ -7,6 +7,7 @@
 #include "launcher.h"
 #include "output_check.h"
 #include "ozaki.h"
+#include "plan_print.h"
 #include "problem_open.h"
 #include "quantity.h"
 #include "session.h"

@@ -11,6 +11,7 @@
 #include "meter.h"
 #include "nodes.h"
 #include "phase.h"
+#include "plan_print.h"
 #include "quantity.h"
 #include "same_files.h"
 #include "session.h"

@@ -1,8 +1,6 @@
 /* What the planner has chosen (planner.h). */
 #pragma once
 
-#include <stdio.h>
-
 #include "machine.h"
 #include "problem.h"
 
@@ -23,13 +21,6 @@ enum stage {
     STAGE_WRITE,
     STAGE_COUNT
 };
-extern const char *const stage_titles[STAGE_COUNT];
-
-/* The stage's name in a table: on the CPU nothing is copied to a device. */
-const char *stage_title(enum stage stage, bool gpu);
-
-/* What a run that the stage limits spends its time with, as in "limited by reading the files". */
-const char *stage_words(enum stage stage, bool gpu);
 
 /* Bytes that move and operations; doubles, since those of all ranks may be more than 2^64. */
 struct traffic {
@@ -166,8 +157,3 @@ static inline double plan_factor(const struct plan *plan)
 {
     return (plan->moves.read_bytes + plan->moves.total.write_bytes) / plan->moves.bound_bytes;
 }
-
-/* Print problem and plan, in at most 80 columns.  The plan is that of the first of so many
- * pieces. */
-void plan_print(FILE *out, const struct problem *problem, const struct machine *machine,
-                const struct plan *plan, int pieces);

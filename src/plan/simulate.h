@@ -28,8 +28,6 @@
  * (plan_lead), and that C0's strips take slots of the ring too. */
 #pragma once
 
-#include <stdio.h>
-
 #include "planner.h"
 
 enum resource {
@@ -77,14 +75,3 @@ void simulation_begin_after(struct simulation *simulation, double seconds);
 
 /* Add a simulation of what follows after the first. */
 void simulation_add(struct simulation *sum, const struct simulation *more);
-
-extern const char *const resource_names[RESOURCE_COUNT];
-
-/* The stage of a run that needs it. */
-enum stage resource_stage(enum resource resource);
-
-/* Print what every resource does, in at most 80 columns. */
-void simulate_print(FILE *out, const struct simulation *simulation, bool gpu);
-
-/* Print the prediction: the time, and what limits it. */
-void simulate_print_time(FILE *out, const struct simulation *simulation, bool gpu);

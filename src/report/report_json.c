@@ -14,6 +14,7 @@
 #include "integer_problem.h"
 #include "machine.h"
 #include "options.h"
+#include "plan_print.h"
 #include "report.h"
 #include "version.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "integer_problem.h"
+#include "plan_print.h"
 #include "quantity.h"
 #include "report.h"
 

@@ -10,6 +10,7 @@
 #include "error.h"
 #include "integer_problem.h"
 #include "options.h"
+#include "plan_print.h"
 #include "problem_notes.h"
 #include "quantity.h"
 

@@ -6,6 +6,7 @@
 
 #include "meter.h"
 #include "phase.h"
+#include "plan_print.h"
 #include "quantity.h"
 
 static const double memory_s = 15; /* after so long a rate counts 1/e of a new one */

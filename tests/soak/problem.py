@@ -278,7 +278,7 @@ def rounding(product, terms):
 
 
 def detectable(product, said, source=None):
-    """The error of each element that the run reports it would have detected (src/run/findings.h); infinite when
+    """The error of each element that the run reports it would have detected (src/check/findings.h); infinite when
     it reports that C was not checked."""
     found = re.search(r"RESULT: .*checked to ([\d.e+-]+) of a typical element: PASSED", said)
     if product.kind == "integers":

@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "plan_print.h"
 #include "planner_impl.h"
 #include "quantity.h"
 

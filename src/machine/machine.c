@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <jansson.h>
 #include <libgen.h>
 #include <math.h>
 #include <stdio.h>

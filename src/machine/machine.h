@@ -6,12 +6,12 @@
  * on the bits of the result, unless --split-k auto lets the plan choose the parts of k. */
 #pragma once
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "device.h"
 
+struct json_t;
 struct options;
 struct problem;
 struct error;
@@ -103,7 +103,7 @@ const char *machine_source(const struct machine *machine, const void *member);
 void machine_measured(struct machine *machine, const void *member);
 
 /* The machine file that states all of this machine; the caller frees it. */
-json_t *machine_json(const struct machine *machine);
+struct json_t *machine_json(const struct machine *machine);
 
 /* Whether devices have memory of their own, which the host has no other use for. */
 bool machine_has_own_memory(const struct machine *machine);

@@ -1,0 +1,28 @@
+/* A problem, its plan and the prediction of its time, as text; and the words for their parts. */
+#pragma once
+
+#include <stdio.h>
+
+#include "simulate.h"
+
+/* The stage's name in a table: on the CPU nothing is copied to a device. */
+const char *stage_title(enum stage stage, bool gpu);
+
+/* What a run that the stage limits spends its time with, as in "limited by reading the files". */
+const char *stage_words(enum stage stage, bool gpu);
+
+/* Print problem and plan, in at most 80 columns.  The plan is that of the first of so many
+ * pieces. */
+void plan_print(FILE *out, const struct problem *problem, const struct machine *machine,
+                const struct plan *plan, int pieces);
+
+extern const char *const resource_names[RESOURCE_COUNT];
+
+/* The stage of a run that needs it. */
+enum stage resource_stage(enum resource resource);
+
+/* Print what every resource does, in at most 80 columns. */
+void simulate_print(FILE *out, const struct simulation *simulation, bool gpu);
+
+/* Print the prediction: the time, and what limits it. */
+void simulate_print_time(FILE *out, const struct simulation *simulation, bool gpu);
