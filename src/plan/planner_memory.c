@@ -47,48 +47,11 @@ static size_t checking_bytes(const struct problem *p, const struct plan *plan)
            checksum_bytes(p->type, max_i64(p->n, p->n_whole));
 }
 
-/* What the files that are read need beside the slots, each for itself. */
-static size_t reading_bytes(const struct problem *p, int readers)
-{
-    size_t bytes = 0;
-    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
-        if (problem_reads(p, operand))
-            bytes += store_overhead_bytes(&p->matrix[operand], p->held[operand], STORE_READ, p->io,
-                                          readers);
-    return bytes;
-}
-
-static struct matrix_info output_info(const struct problem *p)
-{
-    struct matrix_info info = {.rows = p->m, .cols = p->n, .by_offset = true};
-    matrix_set_type(&info, p->held[OPERAND_C]);
-    return info;
-}
-
-/* What the file that is written needs beside the slots, and what all files share.  The output is
- * either mapped, by itself, or written directly, by what is shared. */
-static size_t writing_bytes(const struct problem *p, int writers)
-{
-    const struct matrix_info output = output_info(p);
-    const enum scalar c = p->held[OPERAND_C];
-    size_t mapped = store_overhead_bytes(&output, c, STORE_WRITE, p->io, writers);
-    size_t shared = store_shared_bytes(&output, c, STORE_WRITE, p->io), read = 0;
-    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
-        if (problem_reads(p, operand)) {
-            size_t bytes =
-                store_shared_bytes(&p->matrix[operand], p->held[operand], STORE_READ, p->io);
-            read = bytes > read ? bytes : read;
-        }
-    return mapped + read > shared ? mapped + read : shared;
-}
-
 /* Of C's file, where it is written through a mapping. */
 static size_t window_bytes(const struct query *q)
 {
-    const struct matrix_info output = output_info(q->p);
     const size_t part = q->machine->host_memory / WINDOW_PART;
-    bool maps = q->machine->output_in_memory &&
-                store_overhead_bytes(&output, q->p->held[OPERAND_C], STORE_WRITE, q->p->io, 1) > 0;
+    bool maps = q->machine->output_in_memory && problem_maps_output(q->p);
     return !maps ? 0 : part < WINDOW_MOST ? part : WINDOW_MOST;
 }
 
@@ -96,8 +59,8 @@ static size_t window_bytes(const struct query *q)
 static size_t host_fixed_bytes(const struct query *q, const struct plan *plan)
 {
     const int preparing = plan->writers + (q->machine->gpu ? plan->readers : 0);
-    return HOST_FIXED + reading_bytes(q->p, plan->readers) + writing_bytes(q->p, preparing) +
-           plan->window_bytes +
+    return HOST_FIXED + problem_reading_bytes(q->p, plan->readers) +
+           problem_writing_bytes(q->p, preparing) + plan->window_bytes +
            (q->machine->gpu ? kernels[q->request->algorithm]->host_bytes
                             : device_cpu_overhead(plan->compute_threads));
 }
@@ -136,8 +99,8 @@ static int choose_readers(const struct query *q)
     int most = !machine->gpu ? 2 : decode ? DECODERS_MAX : READERS_MAX;
     int64_t share = max_i64(READERS_LEAST, READERS_NODE / machine->ranks_per_node);
     int readers = (int)min_i64(min_i64(most, share), machine->threads);
-    while (readers > 1 &&
-           reading_bytes(p, readers) - reading_bytes(p, 0) > machine->host_memory / 4)
+    const size_t alone = problem_reading_bytes(p, 0);
+    while (readers > 1 && problem_reading_bytes(p, readers) - alone > machine->host_memory / 4)
         readers = (readers + 1) / 2;
     return readers;
 }
@@ -148,7 +111,7 @@ static int choose_writers(const struct query *q, int readers)
 {
     const bool short_runs = problem_mirrors(q->p) && q->machine->gpu && window_bytes(q) > 0;
     int writers = (int)min_i64(readers, short_runs ? WRITERS_MIRRORS : WRITERS_MAX);
-    while (writers > 1 && writing_bytes(q->p, writers) > q->machine->host_memory / 4)
+    while (writers > 1 && problem_writing_bytes(q->p, writers) > q->machine->host_memory / 4)
         writers = (writers + 1) / 2;
     return writers;
 }

@@ -13,6 +13,44 @@ bool problem_through_hdf5(const struct problem *p, enum operand operand)
     return store_through_hdf5(&p->matrix[operand], p->held[operand], p->io);
 }
 
+size_t problem_reading_bytes(const struct problem *p, int threads)
+{
+    size_t bytes = 0;
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(p, operand))
+            bytes += store_overhead_bytes(&p->matrix[operand], p->held[operand], STORE_READ, p->io,
+                                          threads);
+    return bytes;
+}
+
+static size_t output_bytes(const struct problem *p, int threads, size_t *shared)
+{
+    const enum scalar c = p->held[OPERAND_C];
+    struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
+    matrix_set_type(&output, c);
+    *shared = store_shared_bytes(&output, c, STORE_WRITE, p->io);
+    return store_overhead_bytes(&output, c, STORE_WRITE, p->io, threads);
+}
+
+size_t problem_writing_bytes(const struct problem *p, int threads)
+{
+    size_t shared, read = 0;
+    const size_t mapped = output_bytes(p, threads, &shared);
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(p, operand)) {
+            size_t bytes =
+                store_shared_bytes(&p->matrix[operand], p->held[operand], STORE_READ, p->io);
+            read = bytes > read ? bytes : read;
+        }
+    return mapped + read > shared ? mapped + read : shared;
+}
+
+bool problem_maps_output(const struct problem *p)
+{
+    size_t shared;
+    return output_bytes(p, 1, &shared) > 0;
+}
+
 double problem_products(const struct problem *p)
 {
     double m = (double)p->m, n = (double)p->n;

@@ -178,3 +178,12 @@ double problem_proven(const struct problem *problem);
  * read by offset. */
 bool problem_by_offset(const struct problem *p, enum operand operand);
 bool problem_through_hdf5(const struct problem *p, enum operand operand);
+
+/* Host bytes that the files which are read need beside slots, each for itself, with so many
+ * threads; and what the one that is written needs, and all files share.  The output is either
+ * mapped, by itself, or written directly, by what is shared. */
+size_t problem_reading_bytes(const struct problem *p, int threads);
+size_t problem_writing_bytes(const struct problem *p, int threads);
+
+/* Whether C is written through a mapping, if its file lies in memory. */
+bool problem_maps_output(const struct problem *p);

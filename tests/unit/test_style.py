@@ -1,12 +1,14 @@
 """The sizes that a reader can hold: functions, files and lines of the C and CUDA sources, and of the
 page's."""
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from cases import each  # noqa: E402
+from launch import BUILD  # noqa: E402
 
 SOURCES = sorted(p for folder in ("src", "io", "kernels", "tests") for p in (ROOT / folder).rglob("*")
                  if p.suffix in {".c", ".h", ".cpp", ".cu", ".cuh", ".js", ".css"})
@@ -101,6 +103,47 @@ def test_a_run_is_no_process():
             code = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\])*"', "", path.read_text(), flags=re.S)
             found += [f"{name}: {word}" for word in forbidden.findall(code)]
     assert not found, "\n".join(found)
+
+
+# What the planner calls of other folders, none of which reads a file, prints or asks the system: of the C library, and of
+# ours whole modules (not error_print), but of machine and device what computes alone.
+PURE = set("""calloc free malloc memcmp memcpy memmove memset qsort strcmp strlen strnlen
+    ceil exp2 fabs floor fmax fmin hypot ldexp log log2 pow round sqrt snprintf""".split())
+PURE_MODULES = [*(f"src/base/{name}" for name in ("block", "checksum", "error", "quantity", "scalar")),
+                *(f"src/problem/{name}" for name in ("problem", "embedding", "standard_problem")),
+                *(f"kernels/{name}" for name in ("kernel", "freivalds_cpu", "integers_cpu", "ozaki_cpu", "ozaki_part"))]
+PURE_ALONE = {"machine_has_own_memory", "machine_moving_seconds", "device_cpu_overhead"}
+PURE_HEADERS = {"float", "inttypes", "limits", "math", "stdbool", "stddef", "stdint", "stdlib", "string"}
+
+
+def symbols(objects, option):
+    """Of object files, as nm lists them, without what compilers and sanitizers add."""
+    lines = subprocess.run(["nm", "-A", option, *objects], capture_output=True, text=True, check=True).stdout.splitlines()
+    found = {re.sub(r"^__(\w+)_chk$", r"\1", line.split()[-1]) for line in lines}
+    return {name for name in found if not name.startswith("_") and "gcov" not in name}
+
+
+def made_of(modules):
+    """The objects of these modules."""
+    paths = (path.relative_to(ROOT) for module in modules for path in ROOT.glob(f"{module}.c"))
+    return [BUILD / f"{name}.o" for name in paths]
+
+
+def test_plan_is_pure():
+    """The planner computes: no file is read and nothing printed, neither there nor in what it calls."""
+    plan = made_of(["src/plan/*"])
+    called = symbols(plan, "--undefined-only") - symbols(plan, "--defined-only")
+    pure = (symbols(made_of(PURE_MODULES), "--defined-only") | PURE | PURE_ALONE) - {"error_print"}
+    assert "fmin" in called and "schedule_cut" not in called
+    assert not called - pure
+
+
+@each("path", [path for path in SOURCES if path.parent == ROOT / "src/plan"])
+def test_plan_includes_nothing_of_files(path):
+    io = {header.name for header in (ROOT / "io").glob("*.h")}
+    system, ours = ({name for name in re.findall(f"^#include {quoted}", path.read_text(), re.M)}
+                    for quoted in (r"<(\w+)\.h>", r'"(\w+\.h)"'))
+    assert system <= PURE_HEADERS and not ours & io
 
 
 # What the product may have.  Raising one of these is a commit of its own that says why.
