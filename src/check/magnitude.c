@@ -4,8 +4,8 @@
 #include "error.h"
 #include "machine.h"
 #include "meter.h"
-#include "pass.h"
 #include "problem.h"
+#include "shared_read.h"
 
 /* What one matrix has so far. */
 struct magnitude_search {
@@ -54,19 +54,19 @@ int magnitude_read(const struct problem *p, const struct machine *machine, struc
     for (int i = 0; i < matrices && !err->code; i++) {
         const struct matrix_info *info = &p->matrix[i];
         struct magnitude_search search = {.type = p->held[i]};
-        struct pass pass = {.info = info,
-                            .type = search.type,
-                            .way = p->io,
-                            .comm = comm,
-                            .threads = threads,
-                            .context = &search,
-                            .add = add};
-        const size_t fixed = pass_overhead(info, search.type, p->io, threads);
-        pass_open(&pass, memory > fixed ? memory - fixed : 0, err);
-        pass_read(&pass, &(struct block){0, 0, info->rows, info->cols}, err);
-        pass_close(&pass);
+        struct shared_read read = {.info = info,
+                                   .type = search.type,
+                                   .way = p->io,
+                                   .comm = comm,
+                                   .threads = threads,
+                                   .context = &search,
+                                   .add = add};
+        const size_t fixed = shared_read_overhead(info, search.type, p->io, threads);
+        shared_read_open(&read, memory > fixed ? memory - fixed : 0, err);
+        shared_read_block(&read, &(struct block){0, 0, info->rows, info->cols}, err);
+        shared_read_close(&read);
         to->largest[i] = UINT32_MAX - comm_min(comm, UINT32_MAX - search.largest);
-        to->bytes += (double)comm_sum(comm, pass.bytes);
+        to->bytes += (double)comm_sum(comm, read.bytes);
     }
     if (matrices == 1)
         to->largest[OPERAND_B] = to->largest[OPERAND_A];

@@ -1,5 +1,5 @@
 /* The largest magnitudes of the elements of A and of B, matrices of integers, from one pass over
- * their files (pass.h) before anything is multiplied. */
+ * their files (shared_read.h) before anything is multiplied. */
 #pragma once
 
 #include <stdint.h>

@@ -11,9 +11,9 @@
 #include "machine.h"
 #include "meter.h"
 #include "moments.h"
-#include "pass.h"
 #include "problem.h"
 #include "quantity.h"
+#include "shared_read.h"
 #include "standard_problem.h"
 
 enum {
@@ -26,7 +26,7 @@ struct census {
     const struct problem *problem;
     const struct matrix_info *info;
     struct comm *comm;
-    struct pass pass;
+    struct shared_read read;
     struct block group;      /* of the matrix: all of its lines that are added up now */
     struct moments *moments; /* of each line of the group */
     double *sums;            /* of LINES_ADDED lines, over all ranks */
@@ -90,8 +90,8 @@ static void add_rows(struct census *s, const struct block *part, const void *mem
 /* Add the elements of a part in at most SUM_LANES columns of the group. */
 static void add_columns(struct census *s, int part, int64_t first, int64_t end)
 {
-    const struct block *b = &s->pass.parts[part];
-    const void *memory = pass_memory(&s->pass, part);
+    const struct block *b = &s->read.parts[part];
+    const void *memory = shared_read_memory(&s->read, part);
     int64_t skip = b->col - s->group.col;
     first = max_i64(first, skip);
     end = min_i64(end, skip + b->cols);
@@ -109,8 +109,8 @@ static void add_columns(struct census *s, int part, int64_t first, int64_t end)
 /* The first NaN of a part, where there may be none. */
 static void find_nan(struct census *s, int index)
 {
-    const struct block *part = &s->pass.parts[index];
-    const void *memory = pass_memory(&s->pass, index);
+    const struct block *part = &s->read.parts[index];
+    const void *memory = shared_read_memory(&s->read, index);
     for (int64_t at = 0; at < part->rows * part->cols; at++) {
         double x = element(s, memory, at);
         if (x == x)
@@ -131,7 +131,7 @@ static void add_part(void *context, const struct block *part, void *memory)
 static bool add_round(void *context, int count)
 {
     struct census *s = context;
-#pragma omp parallel for num_threads(s->pass.threads) if (s->pass.threads > 1)
+#pragma omp parallel for num_threads(s->read.threads) if (s->read.threads > 1)
     for (int64_t col = 0; col < (by_rows(s) ? 0 : s->group.cols); col += SUM_LANES)
         for (int i = 0; i < count; i++)
             add_columns(s, i, col, min_i64(col + SUM_LANES, s->group.cols));
@@ -229,7 +229,7 @@ static int finish_group(struct census *s, struct statistics *to, struct error *e
         complain_nan(s, &found);
     for (int64_t i = 0; i < lines && s->comm->size > 1 && !found.code; i += LINES_ADDED)
         add_ranks(s, &s->moments[i], min_i64(LINES_ADDED, lines - i));
-#pragma omp parallel for num_threads(s->pass.threads)
+#pragma omp parallel for num_threads(s->read.threads)
     for (int64_t i = 0; i < lines; i++) {
         struct mean mean =
             moments_finish(&s->moments[i], standard_elements(p), apart, &to->deviation[first + i]);
@@ -247,7 +247,7 @@ static int allocate(struct census *s, size_t memory, int64_t *lines, struct erro
 {
     const struct problem *p = s->problem;
     const size_t sums = (2 + MOMENT_SPAN + MOMENT_PARTS) * sizeof(double);
-    const size_t fixed = pass_overhead(s->info, p->type, p->io, s->pass.threads) +
+    const size_t fixed = shared_read_overhead(s->info, p->type, p->io, s->read.threads) +
                          3 * sizeof(double) * (size_t)standard_lines(p) + LINES_ADDED * sums;
     const size_t half = memory > fixed ? (memory - fixed) / 2 : 0;
     *lines = max_i64(LINES_LEAST, (int64_t)(half / sizeof *s->moments));
@@ -256,7 +256,7 @@ static int allocate(struct census *s, size_t memory, int64_t *lines, struct erro
     s->sums = malloc(LINES_ADDED * sums);
     if (!s->moments || !s->sums)
         return error_no_memory(err, "means and deviations");
-    return pass_open(&s->pass, half, err);
+    return shared_read_open(&s->read, half, err);
 }
 
 /* Columns of files in memory go in narrow groups, whose parts have so many rows that the exact sums
@@ -277,7 +277,7 @@ static int read_all(struct census *s, int64_t lines, struct statistics *to, stru
         s->group = by_rows(s) ? (struct block){first, 0, count, info->cols}
                               : (struct block){0, first, info->rows, count};
         memset(s->moments, 0, (size_t)lines * sizeof *s->moments);
-        if (pass_read(&s->pass, &s->group, err) || finish_group(s, to, err))
+        if (shared_read_block(&s->read, &s->group, err) || finish_group(s, to, err))
             return err->code;
     }
     return 0;
@@ -293,7 +293,7 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
     struct census s = {.problem = p,
                        .info = &p->matrix[OPERAND_A],
                        .comm = comm,
-                       .pass = {.info = &p->matrix[OPERAND_A],
+                       .read = {.info = &p->matrix[OPERAND_A],
                                 .type = p->type,
                                 .way = p->io,
                                 .comm = comm,
@@ -313,9 +313,9 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
     }
     if (comm_agree(comm, err) == 0)
         read_all(&s, narrow(&s, machine, lines), to, err);
-    to->bytes = (double)comm_sum(comm, s.pass.bytes);
+    to->bytes = (double)comm_sum(comm, s.read.bytes);
     to->seconds = clock_now() - begin;
-    pass_close(&s.pass);
+    shared_read_close(&s.read);
     free(s.moments);
     free(s.sums);
     return err->code;

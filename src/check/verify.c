@@ -13,9 +13,9 @@
 #include "freivalds.h"
 #include "meter.h"
 #include "ozaki.h"
-#include "pass.h"
 #include "phase.h"
 #include "quantity.h"
+#include "shared_read.h"
 #include "sketch_part.h"
 #include "statistics.h"
 
@@ -44,7 +44,7 @@ struct full_check {
  * begin at its first row or column. */
 struct sweep {
     struct full_check *check;
-    struct pass pass;   /* over ... */
+    struct shared_read read; /* over ... */
     struct block share; /* this rank's rows */
     bool projects, is_c;
     bool lower;           /* it is symmetric, by its lower half */
@@ -86,9 +86,9 @@ static void *embed_part(const struct full_check *f, const struct sweep *s, const
         return memory;
     struct embed embed = embedding_make(f->problem, s->operand, part);
     embed.from = memory;
-    embed.stored = s->pass.type;
+    embed.stored = s->read.type;
     embed.ld_from = part->cols;
-    embed.to = memory + s->pass.part_bytes;
+    embed.to = memory + s->read.part_bytes;
     embed.ld_to = embedding_of_file(f->problem, s->operand, part).cols;
     embed_cpu(&embed, 1);
     return embed.to;
@@ -146,7 +146,7 @@ static void sweep_add(void *context, const struct block *part, void *memory)
         standardize_part(f, part, memory);
     if (s->is_c)
         f->summed += checksum_block(&f->table, part, memory);
-    if (s->pass.type == SCALAR_INT64)
+    if (s->read.type == SCALAR_INT64)
         widen_part(part, memory);
     if (is_apart(s, part))
         add_part(f, s, part, memory, 1);
@@ -156,8 +156,9 @@ static bool sweep_add_round(void *context, int count)
 {
     const struct sweep *s = context;
     for (int i = 0; i < count; i++)
-        if (!is_apart(s, &s->pass.parts[i]))
-            add_part(s->check, s, &s->pass.parts[i], pass_memory(&s->pass, i), s->pass.threads);
+        if (!is_apart(s, &s->read.parts[i]))
+            add_part(s->check, s, &s->read.parts[i], shared_read_memory(&s->read, i),
+                     s->read.threads);
     return true;
 }
 
@@ -170,24 +171,24 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, en
     s->check = f;
     s->operand = operand;
     s->share = share_of(info, f->comm);
-    s->pass = (struct pass){.info = info,
-                            .type = type,
-                            .way = verify_way(p, s->is_c),
-                            .comm = f->comm,
-                            .threads = f->threads,
-                            .rooms = verify_rooms(p),
-                            .apart = true,
-                            .context = s,
-                            .add = sweep_add,
-                            .add_round = sweep_add_round};
+    s->read = (struct shared_read){.info = info,
+                                   .type = type,
+                                   .way = verify_way(p, s->is_c),
+                                   .comm = f->comm,
+                                   .threads = f->threads,
+                                   .rooms = verify_rooms(p),
+                                   .apart = true,
+                                   .context = s,
+                                   .add = sweep_add,
+                                   .add_round = sweep_add_round};
     s->project.type = s->reach.type = s->sketch.type = type == SCALAR_INT64 ? SCALAR_DOUBLE : type;
     s->project.classes = s->reach.classes = s->sketch.classes = f->classes;
     s->sketch.deal = (int)problem_width(p);
-    if (pass_open(&s->pass, f->part_memory, err) == 0 && s->is_c)
-        store_forget(s->pass.store);
-    pass_read(&s->pass, &s->share, err);
-    f->bytes += s->pass.bytes;
-    pass_close(&s->pass);
+    if (shared_read_open(&s->read, f->part_memory, err) == 0 && s->is_c)
+        store_forget(s->read.store);
+    shared_read_block(&s->read, &s->share, err);
+    f->bytes += s->read.bytes;
+    shared_read_close(&s->read);
     return err->code;
 }
 

@@ -6,8 +6,8 @@
 #include "embedding.h"
 #include "error.h"
 #include "freivalds.h"
-#include "pass.h"
 #include "quantity.h"
+#include "shared_read.h"
 #include "standard_problem.h"
 #include "verify_impl.h"
 
@@ -44,11 +44,11 @@ size_t verify_fixed_bytes(const struct problem *p, int classes, int threads)
 {
     struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
     matrix_set_type(&c, p->held[OPERAND_C]);
-    size_t most = pass_overhead(&c, p->held[OPERAND_C], verify_way(p, true), threads);
+    size_t most = shared_read_overhead(&c, p->held[OPERAND_C], verify_way(p, true), threads);
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand)) {
-            const size_t bytes =
-                pass_overhead(&p->matrix[operand], p->held[operand], verify_way(p, false), threads);
+            const size_t bytes = shared_read_overhead(&p->matrix[operand], p->held[operand],
+                                                      verify_way(p, false), threads);
             most = bytes > most ? bytes : most;
         }
     return vector_bytes(p, classes) + most;
@@ -65,7 +65,7 @@ int verify_classes(const struct problem *p, const struct machine *machine)
 
 int verify_fits(const struct problem *p, const struct machine *machine, struct error *err)
 {
-    size_t parts = (size_t)(machine->threads * verify_rooms(p)) * PASS_PART_LEAST;
+    size_t parts = (size_t)(machine->threads * verify_rooms(p)) * SHARED_READ_PART_LEAST;
     size_t needed = verify_fixed_bytes(p, 1, machine->threads) + parts;
     if (needed <= machine->host_memory)
         return 0;

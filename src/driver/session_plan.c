@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "first_pass.h"
+#include "first_read.h"
 #include "quantity.h"
 #include "schedule.h"
 #include "session.h"
@@ -207,7 +207,7 @@ void session_plan_all(struct session *s)
     const bool known = s->problem.measures && s->progress.saved; /* what the pass would find */
     if (s->comm.rank == 0 && !s->err.code && !known)
         simulation_begin_after(&s->record.predicted,
-                               first_pass_seconds(&s->problem, &s->hardware.machine));
+                               first_read_seconds(&s->problem, &s->hardware.machine));
 }
 
 double attempt_save_seconds(const struct attempt *attempt, const struct machine *machine)

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "error.h"
-#include "first_pass.h"
+#include "first_read.h"
 #include "integer_problem.h"
 #include "problem_notes.h"
 #include "quantity.h"
@@ -198,9 +198,9 @@ static void print_shape(FILE *out, const struct problem *p, const struct machine
 }
 
 /* What is read before anything is multiplied. */
-static void print_pass(FILE *out, const struct problem *p, const struct machine *m)
+static void print_first_read(FILE *out, const struct problem *p, const struct machine *m)
 {
-    const double bytes = first_pass_bytes(p), seconds = first_pass_seconds(p, m);
+    const double bytes = first_read_bytes(p), seconds = first_read_seconds(p, m);
     if (bytes > 0)
         fprintf(out, "  %-14s %10s  at %-21s %10s  (before: %s)\n", "disk read",
                 quantity_bytes(bytes), quantity_rate(bytes / seconds), quantity_time(seconds),
@@ -233,7 +233,7 @@ static void print_links(FILE *out, const struct problem *p, const struct machine
         [STAGE_WRITE] = {plan->moves.total.write_bytes, &m->disk_write_bytes_per_s},
     };
     fprintf(out, "Links       of all ranks (disk), a node (network), the busiest rank (others)\n");
-    print_pass(out, p, m);
+    print_first_read(out, p, m);
     for (int i = 0; i < STAGE_COUNT; i++) {
         const bool gemm = i == STAGE_GEMM;
         if (!links[i].rate || (i == STAGE_NETWORK && plan->moves.sent_bytes == 0))

@@ -1,4 +1,4 @@
-/* A pass over a matrix: all ranks and threads read it together, once, and give each part of it to a
+/* A matrix that all ranks and threads read together, once, each part of which is given to a
  * function.  What is read is counted (phase.h).  It ends on all ranks where one of them fails or is
  * asked to stop. */
 #pragma once
@@ -11,9 +11,9 @@
 struct comm;
 struct error;
 
-enum { PASS_PART_LEAST = 64 << 10 }; /* bytes */
+enum { SHARED_READ_PART_LEAST = 64 << 10 }; /* bytes */
 
-struct pass {
+struct shared_read {
     /* Set by the caller: */
     const struct matrix_info *info;
     enum scalar type; /* of the elements as they are read */
@@ -25,8 +25,8 @@ struct pass {
     void *context; /* of these functions: */
     /* A part is in memory, packed.  Called by the thread that has read it, while others do. */
     void (*add)(void *context, const struct block *part, void *memory);
-    /* Null, or: so many parts (`parts`, pass_memory) have been added.  Called by one thread, before
-     * others are read.  Returns whether this rank is to read on. */
+    /* Null, or: so many parts (`parts`, shared_read_memory) have been added.  Called by one thread,
+     * before others are read.  Returns whether this rank is to read on. */
     bool (*add_round)(void *context, int count);
 
     size_t part_bytes;   /* of a part, at most */
@@ -36,20 +36,20 @@ struct pass {
     struct store *store;
 };
 
-/* Memory that a pass takes beside its parts. */
-size_t pass_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
-                     int threads);
+/* Memory that it takes beside its parts. */
+size_t shared_read_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
+                            int threads);
 
-/* Open the matrix, for parts that so much memory holds, but of PASS_PART_LEAST bytes at least;
- * where ranks are not `apart`, it has to be the same on all of them.  After a failure pass_close is
- * still due. */
-int pass_open(struct pass *pass, size_t memory, struct error *err);
+/* Open the matrix, for parts that so much memory holds, but of SHARED_READ_PART_LEAST bytes at
+ * least; where ranks are not `apart`, it has to be the same on all of them.  After a failure
+ * shared_read_close is still due. */
+int shared_read_open(struct shared_read *r, size_t memory, struct error *err);
 
 /* Collective, blocks.  Read a block of the matrix, all of it or one after the other.  A rank that
  * has failed before, with `err`, makes all fail; EXIT_STOPPED after a request to stop (stop.h). */
-int pass_read(struct pass *pass, const struct block *block, struct error *err);
+int shared_read_block(struct shared_read *r, const struct block *block, struct error *err);
 
 /* What the thread of that index has read, and its room behind it. */
-void *pass_memory(const struct pass *pass, int index);
+void *shared_read_memory(const struct shared_read *r, int index);
 
-void pass_close(struct pass *pass);
+void shared_read_close(struct shared_read *r);

@@ -1,4 +1,5 @@
-/* What a plan takes of the device: panels, the tile, what products work in. */
+/* What a plan takes of the device: panels, the tile, what products work in; and what the memory is
+ * used for beyond what the plan needs: more panels, a second tile. */
 #include "check_size.h"
 #include "embedding.h"
 #include "integers.h"
@@ -7,7 +8,10 @@
 #include "schedule.h"
 #include "standard_problem.h"
 
-enum { RESIDUES_PART = 3 }; /* products in residues work in at most this part of its memory */
+enum {
+    RESIDUES_PART = 3, /* products in residues work in at most this part of its memory */
+    BUFFERS_MAX = 4,   /* panels of what is not held, where there is memory for more than two */
+};
 
 size_t plan_buffer_bytes(size_t bytes)
 {
@@ -159,4 +163,43 @@ size_t plan_device_bytes(const struct query *q, const struct plan *plan)
     if (p->symmetric)
         bytes += plan_buffer_bytes(plan->slot_bytes);
     return bytes + (size_t)(2 * p->standard.centers + p->standard.scales) * plan_line_bytes(p);
+}
+
+int plan_choose_tiles(const struct query *q, const struct plan *plan)
+{
+    struct plan two = *plan;
+    if (!machine_has_own_memory(q->machine) || problem_reads_c(q->p) || plan->triangle ||
+        plan->layers > 1 || plan->slabs < 2 || schedule_supers(plan) < 2)
+        return 1;
+    two.tiles = 2;
+    for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+        two.buffers[i] = max_i64(plan->buffers[i], min_i64(BUFFERS_MAX, plan->slabs));
+    return plan_device_bytes(q, &two) <= q->machine->device_memory ? 2 : 1;
+}
+
+/* Whether a plan with more panels on the device fits, with its bytes. */
+static bool fits_deeper(const struct query *q, const struct plan *plan, struct plan *deeper)
+{
+    deeper->device_bytes = plan_device_bytes(q, deeper);
+    deeper->host_bytes += q->machine->gpu ? 0 : deeper->device_bytes - plan->device_bytes;
+    return deeper->device_bytes <= q->machine->device_memory &&
+           deeper->host_bytes <= q->machine->host_memory;
+}
+
+void plan_deepen(const struct query *q, struct plan *plan)
+{
+    for (int64_t depth = PANEL_BUFFERS + 1; depth <= min_i64(BUFFERS_MAX, plan->slabs); depth++) {
+        struct plan deeper = *plan;
+        for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+            if (!plan_holds(plan, i) && plan->buffers[i] > 0)
+                deeper.buffers[i] = depth;
+        if (!fits_deeper(q, plan, &deeper))
+            break;
+        *plan = deeper;
+    }
+    struct plan rows = *plan;
+    rows.buffers[OPERAND_A] = 2 * plan->slabs;
+    if (plan_comes_ahead(plan, schedule_supers(plan) - 1) && plan_holds_rows(&rows) &&
+        fits_deeper(q, plan, &rows))
+        *plan = rows;
 }

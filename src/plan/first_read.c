@@ -1,4 +1,4 @@
-#include "first_pass.h"
+#include "first_read.h"
 
 #include "machine.h"
 #include "problem.h"
@@ -13,7 +13,7 @@ static double added(const struct problem *p)
                                          : (double)standard_lines(p) * (double)standard_elements(p);
 }
 
-double first_pass_bytes(const struct problem *p)
+double first_read_bytes(const struct problem *p)
 {
     if (!p->measures)
         return added(p) * (double)scalar_size(p->type);
@@ -22,8 +22,8 @@ double first_pass_bytes(const struct problem *p)
 }
 
 /* Each thread adds up what it has read. */
-double first_pass_seconds(const struct problem *p, const struct machine *m)
+double first_read_seconds(const struct problem *p, const struct machine *m)
 {
-    return first_pass_bytes(p) / m->disk_read_bytes_per_s +
+    return first_read_bytes(p) / m->disk_read_bytes_per_s +
            added(p) * addition_s / ((double)m->ranks * m->threads);
 }
