@@ -118,7 +118,7 @@ WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync r
 CLANG     ?= clang
 FUZZFLAGS := $(filter-out -fopenmp,$(FLAGS)) -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-unknown-pragmas
 FUZZED    := $(wildcard io/*.c) $(wildcard $(addprefix src/*/,arguments.c environment.c error.c file.c journal.c \
-             leftovers.c lock.c machine.c names.c operand_state.c option_hints.c option_values.c option_words.c \
+             leftovers.c lock.c machine.c file_names.c operand_state.c option_hints.c option_values.c option_words.c \
              quantity.c))
 FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 # Whether fuzzers can be built; `make test` skips them otherwise.

@@ -10,7 +10,7 @@
 #endif
 
 #include "error.h"
-#include "populate.h"
+#include "file.h"
 
 enum {
     HUGE_PAGE = 2 << 20,    /* bytes that are populated at a time, and may be mapped by that */

@@ -8,7 +8,7 @@
 #include "scalar.h"
 
 /* No sum of integers is stored as this one. */
-#define WHOLE_OVERFLOW INT64_MIN
+#define INT64_OVERFLOW INT64_MIN
 
 /* acc := alpha acc + beta c0 in place, rows x cols, as fma(alpha, acc, beta * c0).  With beta = 0
  * the result is alpha * acc and c0 is not read; with alpha = 0 it is beta * c0 and acc is not read.
@@ -16,7 +16,7 @@
  *
  * `whole`: acc holds int64, and `type` is that of c0 and of what acc becomes.  For doubles acc is
  * rounded first.  For int64 alpha and beta are integers of up to 53 bits, and what does not fit
- * becomes WHOLE_OVERFLOW.  Where `type` is int64 without `whole`, all is modulo 2^64.
+ * becomes INT64_OVERFLOW.  Where `type` is int64 without `whole`, all is modulo 2^64.
  *
  * Where alpha_i or beta_i is not 0, elements are pairs of a real part r and an imaginary part i,
  * and so are alpha and beta.  Then t = beta c0 is

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cpu_kernel.h"
+#include "int64_combine.h"
 #include "standardized.h"
-#include "whole.h"
 
 static bool is_zero(enum scalar type, double x)
 {
@@ -18,8 +18,8 @@ static void combine_whole(const struct combine *c, int64_t i)
     int64_t *acc = (int64_t *)c->acc + i * c->ld_acc;
     const int64_t *c0 = c->beta != 0 ? (const int64_t *)c->c0 + i * c->ld_c0 : NULL;
     for (int64_t j = 0; j < c->cols; j++)
-        acc[j] = c->whole ? whole_combined(c->alpha, acc[j], c->beta, c0 ? c0 + j : NULL)
-                          : whole_wrapped(c->alpha, acc[j], c->beta, c0 ? c0 + j : NULL);
+        acc[j] = c->whole ? int64_combined(c->alpha, acc[j], c->beta, c0 ? c0 + j : NULL)
+                          : int64_wrapped(c->alpha, acc[j], c->beta, c0 ? c0 + j : NULL);
 }
 
 /* A row of integers to doubles, in place. */

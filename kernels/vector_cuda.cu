@@ -1,8 +1,8 @@
 /* combine, mirror, reflect, standardize and embed on the GPU: one pass over memory, limited by its
  * bandwidth. */
+#include "int64_combine.h"
 #include "launch.cuh"
 #include "standardized.h"
-#include "whole.h"
 
 __device__ __forceinline__ float fused(float x, float y, float z)
 {
@@ -39,7 +39,7 @@ struct real_result {
 
 /* Likewise, in integers. */
 template <bool WRAPS>
-struct whole_result {
+struct int64_result {
     using sum = int64_t;
     using element = int64_t;
     static constexpr int BLOCKS = 6; /* with 40 registers; ptxas, left alone, chooses to spill */
@@ -48,8 +48,8 @@ struct whole_result {
     __device__ __forceinline__ static int64_t of(const PARAMETERS &p, const int64_t *acc,
                                                  const int64_t *c0)
     {
-        return WRAPS ? whole_wrapped(p.alpha, *acc, p.beta, c0)
-                     : whole_combined(p.alpha, *acc, p.beta, c0);
+        return WRAPS ? int64_wrapped(p.alpha, *acc, p.beta, c0)
+                     : int64_combined(p.alpha, *acc, p.beta, c0);
     }
 };
 
@@ -58,7 +58,7 @@ template <class PARAMETERS, class START>
 static cudaError_t with_result(const PARAMETERS &p, const START &start)
 {
     if (p.type == SCALAR_INT64)
-        return p.whole ? start(whole_result<false>()) : start(whole_result<true>());
+        return p.whole ? start(int64_result<false>()) : start(int64_result<true>());
     if (p.whole)
         return start(real_result<int64_t, double>());
     return for_real(p.type, [&](auto x) { return start(real_result<decltype(x), decltype(x)>()); });

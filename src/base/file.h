@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 struct error;
@@ -59,3 +60,8 @@ int file_give_name(const char *part, const char *name, bool replace);
 
 /* Make a file's name durable, where the file system can. */
 void file_sync_name(const char *name);
+
+/* For madvise: populate the pages of a mapping for writing.  In the headers since Linux 5.14. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif

@@ -9,7 +9,7 @@
 #include "error.h"
 #include "quantity.h"
 #include "schedule.h"
-#include "tiles.h"
+#include "tile_map.h"
 #include "triangle.h"
 
 /* The last word of left_out. */
@@ -402,8 +402,8 @@ static int look(struct check *c, bool whole, struct error *err)
         return 0;
     found.rounded = 0;
     findings_merge(&c->findings, &found);
-    if (c->tiles)
-        tiles_judge(c->tiles, &tile, found.rows > 0 ? found.ratio : -1, found.not_finite);
+    if (c->map)
+        tile_map_judge(c->map, &tile, found.rows > 0 ? found.ratio : -1, found.not_finite);
     return 0;
 }
 

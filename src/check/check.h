@@ -23,7 +23,7 @@
 struct device;
 struct event;
 struct error;
-struct tiles;
+struct tile_map;
 
 enum {
     CHECK_AGAIN_MAX = 4, /* failed tiles of a rank, after which its device is not trusted */
@@ -76,8 +76,8 @@ struct check {
     bool expects;          /* y holds what earlier slabs, or earlier runs, have summed up */
     bool resumed;          /* the tile's sums began with what had been saved */
 
-    double rounded;      /* set by the caller: findings.rounded of the sums that were saved */
-    struct tiles *tiles; /* set by the caller: to be told of every tile; may be null */
+    double rounded;       /* set by the caller: findings.rounded of the sums that were saved */
+    struct tile_map *map; /* set by the caller: to be told of every tile; may be null */
 
     bool
         retry_on_failure; /* a tile that fails is noted, to be multiplied again, and no error yet */

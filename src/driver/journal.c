@@ -60,7 +60,7 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
     }
 }
 
-void journal_describe(struct journal *journal, const struct names *names,
+void journal_describe(struct journal *journal, const struct file_names *names,
                       const struct options *options, const struct problem *p,
                       const struct operand_state *operands)
 {
@@ -175,25 +175,25 @@ static bool read_piece(json_t *json, struct piece *piece)
     return true;
 }
 
-static json_t *bands_json(const struct bands *bands)
+static json_t *row_checksums_json(const struct row_checksums *checksums)
 {
     json_t *sums = json_array();
-    for (int i = 0; i < BANDS; i++)
-        json_array_append_new(sums, hex(bands->sums[i]));
+    for (int i = 0; i < ROW_GROUPS; i++)
+        json_array_append_new(sums, hex(checksums->sums[i]));
     return sums;
 }
 
-static bool read_bands(json_t *json, struct bands *bands)
+static bool read_row_checksums(json_t *json, struct row_checksums *checksums)
 {
     json_t *sum;
     size_t i;
-    if (json_array_size(json) != BANDS)
+    if (json_array_size(json) != ROW_GROUPS)
         return false;
     json_array_foreach(json, i, sum)
     {
         if (!json_is_string(sum))
             return false;
-        bands->sums[i] = strtoull(json_string_value(sum), NULL, 16);
+        checksums->sums[i] = strtoull(json_string_value(sum), NULL, 16);
     }
     return true;
 }
@@ -202,16 +202,16 @@ static bool read_bands(json_t *json, struct bands *bands)
 static bool read_progress(json_t *line, struct progress *progress)
 {
     struct progress found = {.saved = true};
-    json_t *left, *piece, *bands;
+    json_t *left, *piece, *checksums;
     struct findings *f = &found.findings;
     int trusted, symmetric = 0;
     size_t i;
     if (json_unpack(line, "{s:o, s:o, s:[F,F,F,F,F,F,F,F,F], s:F, s:i, s:b, s?b}", "left", &left,
-                    "checksums", &bands, "findings", &f->ratio, &f->size, &f->alone, &f->rounded,
-                    &f->squares, &f->elements, &f->rows, &f->not_finite, &f->not_judged, "seconds",
-                    &found.seconds, "layers", &found.layers, "trusted", &trusted, "symmetric",
-                    &symmetric) ||
-        json_array_size(left) > PIECES_MAX || !read_bands(bands, &found.bands))
+                    "checksums", &checksums, "findings", &f->ratio, &f->size, &f->alone,
+                    &f->rounded, &f->squares, &f->elements, &f->rows, &f->not_finite,
+                    &f->not_judged, "seconds", &found.seconds, "layers", &found.layers, "trusted",
+                    &trusted, "symmetric", &symmetric) ||
+        json_array_size(left) > PIECES_MAX || !read_row_checksums(checksums, &found.checksums))
         return false;
     json_array_foreach(left, i, piece) if (!read_piece(piece, &found.left.pieces[i])) return false;
     found.left.count = (int)json_array_size(left);
@@ -229,8 +229,8 @@ int journal_save(struct journal *journal, const struct progress *progress, struc
     const struct findings *f = &progress->findings;
     json_t *line =
         json_pack("{s:o, s:o, s:[f,f,f,f,f,f,f,f,f], s:f, s:i, s:b, s:b}", "left", left,
-                  "checksums", bands_json(&progress->bands), "findings", f->ratio, f->size,
-                  f->alone, f->rounded, f->squares, f->elements, f->rows, f->not_finite,
+                  "checksums", row_checksums_json(&progress->checksums), "findings", f->ratio,
+                  f->size, f->alone, f->rounded, f->squares, f->elements, f->rows, f->not_finite,
                   f->not_judged, "seconds", progress->seconds, "layers", progress->layers,
                   "trusted", progress->trusted, "symmetric", progress->left.symmetric);
     if (append(journal, line, err) == 0)

@@ -7,11 +7,11 @@
  * decides the bits.  The run at work holds the file's lock, or its substitute (lock.h). */
 #pragma once
 
-#include "bands.h"
+#include "file_names.h"
 #include "findings.h"
-#include "names.h"
 #include "operand_state.h"
 #include "options.h"
+#include "row_checksums.h"
 #include "work.h"
 
 struct json_t;
@@ -19,16 +19,16 @@ struct json_t;
 /* Plain data: the state of a product, as the newest line states it. */
 struct progress {
     struct work left;
-    struct bands bands;       /* the checksum of what is complete */
-    struct findings findings; /* of the check, so far */
-    double seconds;           /* that all runs together have taken */
-    int layers;               /* parts of k */
-    bool trusted;             /* a run resumed without comparing what was complete */
-    bool saved;               /* the journal has such a line */
+    struct row_checksums checksums; /* the checksum of what is complete */
+    struct findings findings;       /* of the check, so far */
+    double seconds;                 /* that all runs together have taken */
+    int layers;                     /* parts of k */
+    bool trusted;                   /* a run resumed without comparing what was complete */
+    bool saved;                     /* the journal has such a line */
 };
 
 struct journal {
-    const struct names *names;
+    const struct file_names *names;
     struct json_t *product; /* what is multiplied, and what decides the bits */
     int descriptor;         /* -1: not open */
     int64_t bytes;          /* that were there when it was read; -1: it was not */
@@ -39,7 +39,7 @@ struct journal {
 
 /* Begin with the description of the product.  The names stay the caller's, and valid until
  * journal_close, which is due after it. */
-void journal_describe(struct journal *journal, const struct names *names,
+void journal_describe(struct journal *journal, const struct file_names *names,
                       const struct options *options, const struct problem *p,
                       const struct operand_state *operands);
 

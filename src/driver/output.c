@@ -16,7 +16,7 @@
 #include "lock.h"
 #include "output_check.h"
 
-bool output_part_exists(const struct names *names, struct error *err)
+bool output_part_exists(const struct file_names *names, struct error *err)
 {
     struct stat status;
     if (!file_exists(names->part, &status, err))
@@ -100,7 +100,8 @@ static int create_part(struct output *output, const struct options *options,
         name_parts(p, info);
     snprintf(info->file, sizeof info->file, "%s", output->names.part);
     snprintf(info->dataset, sizeof info->dataset, "%s", options->output.dataset);
-    for (int i = 0; i < NAMES_LARGE; i++) /* of a run that was killed, as output_check has seen */
+    for (int i = 0; i < FILE_NAMES_LARGE;
+         i++) /* of a run that was killed, as output_check has seen */
         unlink(output->names.beside[i]);
     leftovers_add(output->names.part, -1); /* a library may abort while it makes it */
     if (matfile_create(info, true, &layout, attributes->list, err)) {

@@ -3,13 +3,13 @@
  * go. */
 #pragma once
 
-#include "names.h"
+#include "file_names.h"
 #include "output_attributes.h"
 #include "output_check.h"
 #include "statistics.h"
 
 struct output {
-    struct names names;                  /* set by the caller, on all ranks */
+    struct file_names names;             /* set by the caller, on all ranks */
     const struct statistics *statistics; /* likewise: written beside C; null: there are none */
     struct matrix_info info;             /* of the part file: what the ranks write to */
     enum left_part left;                 /* rank 0: by an earlier run */
@@ -17,7 +17,7 @@ struct output {
 };
 
 /* Whether there is a part file.  Complains of one that this process may not read and write. */
-bool output_part_exists(const struct names *names, struct error *err);
+bool output_part_exists(const struct file_names *names, struct error *err);
 
 /* Create the part file and lock it; when `resumed`, take the one that an earlier run has left,
  * which must be of the same product and intact.  output_check has found nothing wrong before. */

@@ -23,17 +23,17 @@
 static const char foreign[] = "%s %s; remove it, or choose another output with --output";
 
 /* Bytes on the disk that an earlier run has left in files which go before a new part file comes. */
-static double left_behind(const struct names *names)
+static double left_behind(const struct file_names *names)
 {
     struct stat status;
     double bytes = 0;
-    for (int i = 0; i < NAMES_LARGE; i++)
+    for (int i = 0; i < FILE_NAMES_LARGE; i++)
         if (lstat(names->beside[i], &status) == 0 && S_ISREG(status.st_mode))
             bytes += 512.0 * (double)status.st_blocks;
     return bytes;
 }
 
-void output_check_room(const struct names *names, const struct problem *p, struct error *err)
+void output_check_room(const struct file_names *names, const struct problem *p, struct error *err)
 {
     char copy[PATH_MAX];
     struct statvfs fs;
@@ -56,7 +56,7 @@ void output_check_room(const struct names *names, const struct problem *p, struc
 }
 
 /* Whether files can be made in the output's directory; complains where they cannot. */
-static bool check_directory(const struct names *names, struct error *err)
+static bool check_directory(const struct file_names *names, struct error *err)
 {
     char copy[PATH_MAX];
     struct stat status;
@@ -84,7 +84,7 @@ static bool check_directory(const struct names *names, struct error *err)
 
 /* What must not be replaced: the inputs, the output, and the files of the run. */
 struct guarded {
-    const struct names *names;
+    const struct file_names *names;
     const struct options *options;
     const struct problem *problem; /* null where the operands could not be described */
 };
@@ -104,7 +104,7 @@ static bool is_input(const struct guarded *g, const char *file, struct error *er
 
 /* Why a file that is in the place of one of the run's is not one that an earlier run has left; null
  * if it may be.  Runs make their journal first and remove it last. */
-static const char *why_not_left(const struct names *names, const char *name,
+static const char *why_not_left(const struct file_names *names, const char *name,
                                 const struct stat *status, struct error *err)
 {
     struct stat journal;
@@ -208,11 +208,11 @@ static bool is_replaceable(const struct beside *file, struct error *err)
 /* Complain where the file cannot be written, or only at the loss of another file. */
 static void check_beside(const struct guarded *g, const struct beside *file, struct error *err)
 {
-    const struct names *names = g->names;
+    const struct file_names *names = g->names;
     const char *what = file->what, *path = file->path;
     char copy[PATH_MAX];
     struct stat status, target;
-    if (atomic_file_is_stdout(path) || names_check_length(path, FILE_BESIDE_BYTES, err))
+    if (atomic_file_is_stdout(path) || file_names_check_length(path, FILE_BESIDE_BYTES, err))
         return;
     const bool input = is_input(g, path, err);
     const bool output =
@@ -222,7 +222,7 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
                   path);
     if (output)
         error_add(err, EXIT_INPUT, "the %s %s is the output; choose another name", what, path);
-    for (int i = 0; i < NAMES_BESIDE; i++)
+    for (int i = 0; i < FILE_NAMES_BESIDE; i++)
         if (file_is_same_name(path, names->beside[i], err))
             error_add(err, EXIT_INPUT,
                       "the %s %s is a file that the run itself needs; choose another name", what,
@@ -266,7 +266,7 @@ int output_check_dataset(const struct options *options, const struct problem *p,
                      options->output.dataset, OUTPUT_DEVIATION);
 }
 
-int output_check_beside(const struct names *names, const struct options *options,
+int output_check_beside(const struct file_names *names, const struct options *options,
                         const struct problem *p, struct error *err)
 {
     const struct guarded g = {names, options, p};
@@ -310,8 +310,8 @@ int output_check_replaced(const struct options *options, struct error *err)
 }
 
 /* Complain of an output that exists and may not be replaced. */
-static void complain_taken(const struct names *names, const struct options *options, bool compared,
-                           struct error *err)
+static void complain_taken(const struct file_names *names, const struct options *options,
+                           bool compared, struct error *err)
 {
     const char *file = names->output;
     struct matrix_info info;
@@ -337,8 +337,8 @@ int output_complain_exists(const char *file, bool compared, struct error *err)
                  : "");
 }
 
-int output_check(const struct names *names, const struct options *options, const struct problem *p,
-                 enum left_part left, struct error *err)
+int output_check(const struct file_names *names, const struct options *options,
+                 const struct problem *p, enum left_part left, struct error *err)
 {
     const struct guarded g = {names, options, p};
     const char *file = names->output, *why;
@@ -370,7 +370,7 @@ int output_check(const struct names *names, const struct options *options, const
         if (check_directory(names, err) && p && left == LEFT_NOTHING)
             output_check_room(names, p, err);
     check_part(&g, names->part, err);
-    for (int i = 1; i < NAMES_BESIDE; i++)
+    for (int i = 1; i < FILE_NAMES_BESIDE; i++)
         check_name(&g, names->beside[i], err);
     return output_check_beside(names, options, p, err);
 }

@@ -2,7 +2,7 @@
  * calls this. */
 #pragma once
 
-#include "names.h"
+#include "file_names.h"
 #include "options.h"
 #include "problem.h"
 
@@ -16,18 +16,18 @@ enum left_part { LEFT_NOTHING, LEFT_PART, LEFT_MISPLACED };
 /* Complain about everything that would keep the output and what is written beside it from being
  * written: it exists, it is an input, its directory is missing or not writable, there is too little
  * space.  `p`: null where the operands could not be described. */
-int output_check(const struct names *names, const struct options *options, const struct problem *p,
-                 enum left_part left, struct error *err);
+int output_check(const struct file_names *names, const struct options *options,
+                 const struct problem *p, enum left_part left, struct error *err);
 
 /* Complain (EXIT_RESOURCES) where the directory of C has too little space for it. */
-void output_check_room(const struct names *names, const struct problem *p, struct error *err);
+void output_check_room(const struct file_names *names, const struct problem *p, struct error *err);
 
 /* Complain unless C's name has room for those of means and deviations, where there are some. */
 int output_check_dataset(const struct options *options, const struct problem *p, struct error *err);
 
 /* Complain about the names of report, trace and page: where they would replace an input, the
  * output, a file of the run or each other, and where they cannot be written. */
-int output_check_beside(const struct names *names, const struct options *options,
+int output_check_beside(const struct file_names *names, const struct options *options,
                         const struct problem *p, struct error *err);
 
 /* Complain (EXIT_INPUT) that the output exists and that no option allows to replace it.

@@ -16,7 +16,7 @@ static int describe(struct session *s, struct recall *recall)
 {
     const struct problem *p = &s->problem;
     const struct matrix_info *c = &recall->info;
-    const struct names *names = &s->output.names;
+    const struct file_names *names = &s->output.names;
     output_recall(&s->options, recall, &s->err);
     if (output_check_beside(names, &s->options, NULL, &s->err))
         return s->err.code;

@@ -84,7 +84,7 @@ static void assume_written(struct problem *p)
 int session_dry_run(struct session *s)
 {
     const struct options *o = &s->options;
-    struct names *names = &s->output.names;
+    struct file_names *names = &s->output.names;
     struct machine *m = &s->hardware.machine;
     struct device_info info;
     struct error refused = {0};
@@ -96,7 +96,7 @@ int session_dry_run(struct session *s)
     bool gpu = gpus > 0 && device_gpu_info(0, &info, &s->err) == 0;
     const struct device_info *known = gpu ? &info : NULL;
     int sharing = gpu ? (int)ceil_div(local, gpus) : 1;
-    names_make(names, o->output.file, &s->err);
+    file_names_make(names, o->output.file, &s->err);
     if (!gpu && here)
         check_gpu(o, &s->err);
     machine_probe(o, ranks, local, machine_cpus() / local, known, sharing, m);

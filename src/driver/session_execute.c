@@ -20,8 +20,8 @@
 static bool advance(const struct attempt *a, const struct saved *saved, struct progress *now)
 {
     *now = a->before;
-    for (int i = 0; i < BANDS; i++)
-        now->bands.sums[i] += saved->bands.sums[i];
+    for (int i = 0; i < ROW_GROUPS; i++)
+        now->checksums.sums[i] += saved->checksums.sums[i];
     findings_merge(&now->findings, &saved->findings);
     now->seconds += clock_now() - a->started;
     return work_advance(&now->left, &a->plan, saved->supers, &saved->piece);
@@ -87,7 +87,7 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
     return 0;
 }
 
-static int when_met(void *context, const struct tally *all, struct error *err)
+static int when_met(void *context, const struct run_totals *all, struct error *err)
 {
     struct session *s = context;
     ticker_tell(&s->record.ticker, all);
@@ -130,7 +130,7 @@ static int open_run(struct session *s)
                           .comm = &s->comm,
                           .device = s->hardware.device,
                           .trace = &s->record.trace,
-                          .map = s->options.html[0] ? &s->record.page.tiles : NULL,
+                          .map = s->options.html[0] ? &s->record.page.map : NULL,
                           .piece = &a->before.left.pieces[0],
                           .statistics = &s->statistics,
                           .seed = s->options.check_seed,
@@ -165,11 +165,11 @@ static uint64_t hash_block(struct session *s, int place, const struct block *blo
 {
     const struct matrix_info info = save_matrix(&s->output.info, s->output.names.sums[place]);
     const struct reading part = {&info, s->problem.held[OPERAND_C], block, 1, 1, false};
-    struct bands bands;
+    struct row_checksums checksums;
     phase_begin("checking saved sums", (double)(block->rows * block->cols) *
                                            (double)problem_element(&s->problem, OPERAND_C));
-    bands_read(&part, &s->comm, &bands, cannot);
-    return bands_total(&bands);
+    row_checksums_read(&part, &s->comm, &checksums, cannot);
+    return row_checksums_total(&checksums);
 }
 
 /* Collective.  Compute the checksum of each of the pieces that a piece was split into, from its
@@ -271,14 +271,14 @@ static void requeue(struct session *s, const struct block *tile)
     const struct reading what = {
         &s->output.info, s->problem.held[OPERAND_C], blocks, count, 1, false};
     struct progress *now = &s->progress;
-    struct bands bands;
+    struct row_checksums checksums;
     struct error why = {0};
-    if (bands_read(&what, &s->comm, &bands, &why)) /* on this rank: all go on in step */
+    if (row_checksums_read(&what, &s->comm, &checksums, &why)) /* on this rank: all go on in step */
         error_add(&s->err, EXIT_RUNTIME, "C cannot be read back: %s", why.text);
     if (!work_again(&now->left, tile))
         error_add(&s->err, EXIT_VERIFY, "too many tiles failed their check");
-    for (int band = 0; band < BANDS; band++)
-        now->bands.sums[band] -= bands.sums[band];
+    for (int group = 0; group < ROW_GROUPS; group++)
+        now->checksums.sums[group] -= checksums.sums[group];
 }
 
 /* A clause. */
@@ -339,8 +339,8 @@ static void finish_attempt(struct session *s)
 {
     const struct attempt *a = &s->attempt;
     struct saved all = {.supers = schedule_supers(&a->plan), .findings = a->run.check.findings};
-    for (int i = 0; i < BANDS; i++)
-        all.bands.sums[i] = comm_sum(&s->comm, a->run.c.written[i]);
+    for (int i = 0; i < ROW_GROUPS; i++)
+        all.checksums.sums[i] = comm_sum(&s->comm, a->run.c.written[i]);
     findings_gather(&s->comm, &all.findings);
     if (problem_is_triangle(&a->problem) && comm_sum(&s->comm, (uint64_t)a->run.check.failures) > 0)
         all.findings = (struct findings){0}; /* all of it is multiplied again */
@@ -363,7 +363,7 @@ static int attempt_piece(struct session *s)
     const struct plan *plan = &a->plan;
     report_plan(plan, a->predicted.wall_s, &record->report);
     if (s->options.html[0])
-        tiles_begin(&record->page.tiles, &a->problem, plan, a->before.left.count);
+        tile_map_begin(&record->page.map, &a->problem, plan, a->before.left.count);
     ticker_begin(&record->ticker, work_done(&a->before.left, &s->problem),
                  (uint64_t)(ceil_div(a->problem.m, plan->tile_rows) *
                             ceil_div(a->problem.n, plan->tile_cols) * plan->layers));

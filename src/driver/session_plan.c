@@ -15,7 +15,7 @@ static const double clearly = 0.95;      /* of the time that the other way takes
 static size_t record_bytes(const struct options *o)
 {
     return (o->trace[0] ? TRACE_BYTES : 0) +
-           (o->html[0] ? sizeof(struct timeline) + sizeof(struct tiles) : 0);
+           (o->html[0] ? sizeof(struct timeline) + sizeof(struct tile_map) : 0);
 }
 
 static void plan_piece(struct session *s, const struct piece *piece, struct attempt *attempt,

@@ -139,7 +139,7 @@ static void probe_disk(struct machine *m, const struct problem *p, const struct 
 static void look_back(struct session *s)
 {
     const struct options *o = &s->options;
-    const struct names *names = &s->output.names;
+    const struct file_names *names = &s->output.names;
     const struct problem *p = &s->problem;
     if (operand_state_take(&s->operands, p, &s->err))
         return;

@@ -71,7 +71,7 @@ int session_publish(struct session *s)
     struct report *r = &s->record.report;
     struct error ignored = {0};
     r->findings = s->progress.findings; /* of all runs that had a part in it */
-    r->checksum = bands_total(&s->progress.bands);
+    r->checksum = row_checksums_total(&s->progress.checksums);
     r->complete = true;
     phase_begin("recording the checksum", 0);
     if (r->planned.pieces == 0 && s->options.verify != VERIFY_OFF)
@@ -90,7 +90,7 @@ int session_publish(struct session *s)
     return s->err.code;
 }
 
-static void remove_sums(const struct names *names)
+static void remove_sums(const struct file_names *names)
 {
     for (int i = 0; i < PLACES; i++)
         unlink(names->sums[i]);

@@ -152,7 +152,7 @@ void session_report(struct session *s)
 
 int session_show_report(const struct options *options, struct error *err)
 {
-    static const struct names none;
+    static const struct file_names none;
     if (file_is_same(options->from_report, options->html, err))
         error_add(err, EXIT_INPUT, "the page %s is the report", options->html);
     if (output_check_beside(&none, options, NULL, err) == 0)

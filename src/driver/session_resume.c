@@ -9,8 +9,8 @@
 #include "quantity.h"
 #include "session.h"
 
-/* What is damaged of a symmetric product has mirrors in other bands: begin anew.  Without mirrors
- * the damage may be above the diagonal, where nothing would be written over it. */
+/* What is damaged of a symmetric product has mirrors in other groups of rows: begin anew.  Without
+ * mirrors the damage may be above the diagonal, where nothing would be written over it. */
 static int64_t put_all_back(struct session *s)
 {
     struct progress *progress = &s->progress;
@@ -21,7 +21,7 @@ static int64_t put_all_back(struct session *s)
                   s->output.info.file);
     if (s->err.code)
         return s->problem.m;
-    progress->bands = (struct bands){0};
+    progress->checksums = (struct row_checksums){0};
     progress->findings = (struct findings){0};
     work_begin(&progress->left, &s->problem);
     if (s->comm.rank == 0)
@@ -30,16 +30,18 @@ static int64_t put_all_back(struct session *s)
     return s->problem.m;
 }
 
-/* Leave damaged bands to be done, as many together as follow each other.  Returns their rows. */
-static int64_t put_back(struct session *s, const struct bands *now)
+/* Leave damaged groups of rows to be done, as many together as follow each other.  Returns their
+ * rows. */
+static int64_t put_back(struct session *s, const struct row_checksums *now)
 {
     struct progress *progress = &s->progress;
     const struct matrix_info *c = &s->output.info;
     int64_t rows = 0;
-    for (int first = 0, end; first < BANDS; first = end + 1) {
-        for (end = first; end < BANDS && now->sums[end] != progress->bands.sums[end]; end++)
-            progress->bands.sums[end] = 0;
-        struct block part = bands_block(c->rows, c->cols, first, end);
+    for (int first = 0, end; first < ROW_GROUPS; first = end + 1) {
+        for (end = first; end < ROW_GROUPS && now->sums[end] != progress->checksums.sums[end];
+             end++)
+            progress->checksums.sums[end] = 0;
+        struct block part = row_group_block(c->rows, c->cols, first, end);
         if (block_empty(&part))
             continue;
         if (!work_put_back(&progress->left, &part))
@@ -88,14 +90,14 @@ static int compare(struct session *s, const struct reading *what)
 {
     struct report *r = &s->record.report;
     struct progress *progress = &s->progress;
-    struct bands now;
+    struct row_checksums now;
     struct error why = {0};
     double begin = clock_now();
     phase_begin("checking what was saved of C", bytes_of(what));
     if (what->count < 0)
         error_add(&s->err, EXIT_INPUT, "the finished part of %s is in too many pieces",
                   what->info->file);
-    else if (bands_read(what, &s->comm, &now, &why) == EXIT_STOPPED)
+    else if (row_checksums_read(what, &s->comm, &now, &why) == EXIT_STOPPED)
         s->err.code = EXIT_STOPPED;
     else if (why.code)
         session_complain_unread(s, &why);
@@ -108,7 +110,7 @@ static int compare(struct session *s, const struct reading *what)
     if (s->comm.rank == 0 && s->options.verbose)
         fprintf(s->out, "            %s of C read back and compared in %s\n",
                 quantity_bytes(r->compared_bytes), quantity_time(r->compare_s));
-    if (memcmp(&now, &progress->bands, sizeof now) != 0) {
+    if (memcmp(&now, &progress->checksums, sizeof now) != 0) {
         r->damaged_rows = progress->left.symmetric ? put_all_back(s) : put_back(s, &now);
         if (!s->err.code)
             session_plan(s);

@@ -259,7 +259,7 @@ int session_run(struct session *s)
     draw_check_seed(&s->options);
     comm_share(&s->comm, &s->options, sizeof s->options, 0);
     s->record.report.check_seed = s->options.check_seed;
-    names_make(&s->output.names, s->options.output.file, &s->err);
+    file_names_make(&s->output.names, s->options.output.file, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     session_end_startup(s, STARTUP_RANKS);

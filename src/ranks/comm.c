@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "computer.h"
 #include "error.h"
 #include "launcher.h"
 #include "leftovers.h"
 #include "phase.h"
+#include "proc.h"
 #include "waits.h"
 
 enum {

@@ -22,3 +22,12 @@ void timeline_add(struct timeline *timeline, enum stage stage, double begin, dou
 
 /* Merge bins until they are at least so many seconds wide. */
 void timeline_widen(struct timeline *timeline, double width);
+
+/* What a run has done so far, for those who watch it.  Nothing but doubles (save.c adds them up
+ * over the ranks as such): no number of ranks and days is too large for them. */
+struct run_totals {
+    double ranks;               /* that it counts */
+    double tiles;               /* multiplied */
+    double amount[STAGE_COUNT]; /* bytes, or floating-point operations */
+    double busy_s[STAGE_COUNT];
+};

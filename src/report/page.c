@@ -21,7 +21,7 @@ extern const unsigned char page_template[];
 
 /* What all ranks did, on rank 0. */
 struct course {
-    const struct tiles *tiles;
+    const struct tile_map *map;
     int64_t cell_width; /* numbers of an element of C, of which the tiles have columns */
     int ranks, rows;
     int first, bins; /* of the timeline: those of the run */
@@ -43,18 +43,18 @@ static double align(const struct comm *comm, struct timeline *t, double end)
 }
 
 /* The tiles of each cell may be several ranks'. */
-static void gather_cells(const struct comm *comm, struct tiles *tiles)
+static void gather_cells(const struct comm *comm, struct tile_map *map)
 {
     double ratios[CELLS_MAX], not_finite[CELLS_MAX];
-    for (int i = 0; i < tiles->count; i++) {
-        ratios[i] = tiles->cells[i].ratio;
-        not_finite[i] = tiles->cells[i].not_finite;
+    for (int i = 0; i < map->count; i++) {
+        ratios[i] = map->cells[i].ratio;
+        not_finite[i] = map->cells[i].not_finite;
     }
-    comm_most_vector(comm, ratios, tiles->count);
-    comm_sum_vector(comm, not_finite, tiles->count);
-    for (int i = 0; i < tiles->count; i++) {
-        tiles->cells[i].ratio = ratios[i];
-        tiles->cells[i].not_finite = not_finite[i];
+    comm_most_vector(comm, ratios, map->count);
+    comm_sum_vector(comm, not_finite, map->count);
+    for (int i = 0; i < map->count; i++) {
+        map->cells[i].ratio = ratios[i];
+        map->cells[i].not_finite = not_finite[i];
     }
 }
 
@@ -137,11 +137,11 @@ static json_t *amounts_json(const struct course *c)
 
 /* Each cell as row, column, rows, columns, rank, residual (null: not checked), elements that are
  * not finite. */
-static json_t *tiles_json(const struct tiles *tiles, int64_t width)
+static json_t *tiles_json(const struct tile_map *map, int64_t width)
 {
     json_t *cells = json_array();
-    for (int i = 0; i < tiles->count; i++) {
-        const struct cell *cell = &tiles->cells[i];
+    for (int i = 0; i < map->count; i++) {
+        const struct cell *cell = &map->cells[i];
         const struct block *b = &cell->block;
         json_t *residual =
             cell->ratio >= 0 && isfinite(cell->ratio) ? json_real(cell->ratio) : json_null();
@@ -150,7 +150,7 @@ static json_t *tiles_json(const struct tiles *tiles, int64_t width)
                                                (json_int_t)(b->cols / width), cell->rank, residual,
                                                (json_int_t)cell->not_finite));
     }
-    return json_pack("{s:I, s:o}", "merged", (json_int_t)tiles->merged, "cells", cells);
+    return json_pack("{s:I, s:o}", "merged", (json_int_t)map->merged, "cells", cells);
 }
 
 static json_t *course_json(const struct course *c)
@@ -159,8 +159,7 @@ static json_t *course_json(const struct course *c)
     for (int row = 0; row < c->rows; row++)
         json_array_append_new(rows, row_json(c, row));
     return json_pack("{s:f, s:i, s:o, s:o, s:o}", "width_s", c->width_s, "bins", c->bins, "rows",
-                     rows, "amounts", amounts_json(c), "tiles",
-                     tiles_json(c->tiles, c->cell_width));
+                     rows, "amounts", amounts_json(c), "tiles", tiles_json(c->map, c->cell_width));
 }
 
 /* JSON has '<' in strings alone, where it can be escaped: no text of a user's ends the script that
@@ -217,7 +216,7 @@ int page_write(struct page *page, const struct account *account, struct comm *co
                const char *path, struct error *err)
 {
     struct timeline *t = &page->timeline;
-    struct course course = {.tiles = &page->tiles,
+    struct course course = {.map = &page->map,
                             .cell_width = problem_width(account->problem),
                             .ranks = comm->size,
                             .rows = (int)min_i64(comm->size, ROWS_MAX)};
@@ -229,7 +228,7 @@ int page_write(struct page *page, const struct account *account, struct comm *co
         course.amount = bins;
         course.busy_s = bins + LANES;
         gather_bins(t, comm, &course);
-        gather_cells(comm, &page->tiles);
+        gather_cells(comm, &page->map);
         course.width_s = t->width;
         int last = (int)(end / t->width);
         course.first = first_bin(&course, last);

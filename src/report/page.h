@@ -4,12 +4,12 @@
 #pragma once
 
 #include "report.h"
-#include "tiles.h"
+#include "tile_map.h"
 #include "timeline.h"
 
 struct page {
     struct timeline timeline;
-    struct tiles tiles;
+    struct tile_map map;
     double end; /* of the last piece (work.h), on the host's clock; set by the caller */
 };
 

@@ -83,15 +83,15 @@ static void name_ways(const struct run *run, struct report *report)
 void report_gather(const struct run *run, struct report *report)
 {
     double sum[VALUES], most[VALUES];
-    struct tally tally;
-    run_tally(run, &tally);
-    bool works = tally.amount[STAGE_GEMM] + tally.amount[STAGE_WRITE] > 0;
+    struct run_totals done;
+    run_totals(run, &done);
+    bool works = done.amount[STAGE_GEMM] + done.amount[STAGE_WRITE] > 0;
     for (int i = 0; i < STAGE_COUNT; i++) {
-        double busy = tally.busy_s[i];
+        double busy = done.busy_s[i];
         sum[BUSY + i] = busy;
         sum[BUSY_IF_IT_WORKS + i] = works ? busy : 0;
         sum[MINUS_BUSY + i] = works ? -busy : -INFINITY;
-        sum[AMOUNT + i] = tally.amount[i];
+        sum[AMOUNT + i] = done.amount[i];
     }
     sum[WORKS] = works;
     sum[HOST_BYTES] = peak_memory(run->comm);

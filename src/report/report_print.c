@@ -129,19 +129,19 @@ void report_print(FILE *out, const struct report *r, const struct problem *p,
 
 void report_print_ranks(FILE *out, const struct run *run)
 {
-    struct tally tally;
-    run_tally(run, &tally);
+    struct run_totals done;
+    run_totals(run, &done);
     if (run->comm->rank > 0) {
-        comm_send(run->comm, &tally, sizeof tally, 0);
+        comm_send(run->comm, &done, sizeof done, 0);
         return;
     }
     fprintf(out, "Ranks, busy    read   cache network copy in    gemm   check     out   write\n");
     for (int rank = 0; rank < run->comm->size; rank++) {
         if (rank > 0)
-            comm_receive(run->comm, &tally, sizeof tally, rank);
+            comm_receive(run->comm, &done, sizeof done, rank);
         fprintf(out, "  %8d", rank);
         for (int i = 0; i < STAGE_COUNT; i++)
-            print_seconds(out, tally.busy_s[i]);
+            print_seconds(out, done.busy_s[i]);
         fprintf(out, "\n");
     }
 }

@@ -24,14 +24,14 @@ void ticker_begin(struct ticker *t, double done, uint64_t tiles)
 {
     t->done = done * t->flops;
     t->tiles = tiles;
-    t->before = (struct tally){0};
+    t->before = (struct run_totals){0};
     t->told = clock_now();
     tell(t, t->done);
 }
 
 /* What has happened since it was told last counts in full, what came before the less the older it
  * is. */
-static void remember(struct ticker *t, const struct tally *now, double elapsed)
+static void remember(struct ticker *t, const struct run_totals *now, double elapsed)
 {
     double fade = exp(-elapsed / memory_s);
     t->seconds = t->seconds * fade + elapsed;
@@ -56,7 +56,7 @@ static void compose(struct ticker *t)
              quantity_rate(t->amount[STAGE_WRITE] / t->seconds), t->before.tiles, t->tiles);
 }
 
-void ticker_tell(struct ticker *t, const struct tally *now)
+void ticker_tell(struct ticker *t, const struct run_totals *now)
 {
     const double time = clock_now();
     if (time <= t->told)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tally.h"
+#include "timeline.h"
 
 enum { TICKER_BYTES = 128 };
 
@@ -14,10 +14,10 @@ struct ticker {
     double tail_s; /* that C is expected to take when all is multiplied */
     bool gpu;      /* which names the stages */
     /* Of the piece at work: */
-    double done;         /* flops before it */
-    uint64_t tiles;      /* that it has */
-    struct tally before; /* as it was told last, */
-    double told;         /* clock_now, then */
+    double done;              /* flops before it */
+    uint64_t tiles;           /* that it has */
+    struct run_totals before; /* as it was told last, */
+    double told;              /* clock_now, then */
     /* Decaying sums, of all that was told so far: */
     double seconds, amount[STAGE_COUNT], busy_s[STAGE_COUNT];
     char details[TICKER_BYTES]; /* what follows from these */
@@ -27,7 +27,7 @@ struct ticker {
 void ticker_begin(struct ticker *ticker, double done, uint64_t tiles);
 
 /* How far it is, over all ranks. */
-void ticker_tell(struct ticker *ticker, const struct tally *now);
+void ticker_tell(struct ticker *ticker, const struct run_totals *now);
 
 /* The last piece has ended. */
 void ticker_end(struct ticker *ticker);

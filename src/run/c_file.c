@@ -51,7 +51,7 @@ static int complain_overflow(const struct c_file *file, const struct block *bloc
                              const int64_t *elements, struct error *err)
 {
     for (int64_t i = 0; i < block->rows * block->cols; i++)
-        if (elements[i] == WHOLE_OVERFLOW)
+        if (elements[i] == INT64_OVERFLOW)
             return error_add(err, EXIT_INPUT,
                              "%s: element (%" PRId64 ", %" PRId64
                              ") of alpha op(A) op(B) + beta C does not fit into int64; give --type "
@@ -68,7 +68,7 @@ int c_file_write(struct c_file *file, const struct block *block, void *memory, s
     if (problem_adds_integers(file->problem) && complain_overflow(file, block, memory, err))
         return err->code;
     if (file->checksum.weights)
-        bands_add(file->written, &file->checksum, file->info->rows, block, memory);
+        row_checksums_add(file->written, &file->checksum, file->info->rows, block, memory);
     return store_write(file->store, block, memory, err);
 }
 

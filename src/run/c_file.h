@@ -1,8 +1,8 @@
 /* C's file as the pipeline writes it: blocks in any order, from any thread, with their checksum. */
 #pragma once
 
-#include "bands.h"
 #include "plan.h"
+#include "row_checksums.h"
 
 struct comm;
 struct store;
@@ -13,9 +13,9 @@ struct c_file {
     const struct matrix_info *info;
     const struct comm *comm;
     struct store *store;
-    struct checksum checksum;        /* of C; closed when C is not checked */
-    _Atomic uint64_t written[BANDS]; /* the checksum of what this rank has written */
-    _Atomic int64_t prepared;        /* pieces of the file that are ready to be written to */
+    struct checksum checksum;             /* of C; closed when C is not checked */
+    _Atomic uint64_t written[ROW_GROUPS]; /* the checksum of what this rank has written */
+    _Atomic int64_t prepared;             /* pieces of the file that are ready to be written to */
 };
 
 /* On all ranks: open C's file, described by `info`; rank 0 takes its space.  `checked`: checksums

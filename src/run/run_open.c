@@ -227,7 +227,7 @@ static int open_all(struct run *run, struct error *err)
     run->check.retry_on_failure = !run->piece->again;
     run->check.seed = run->seed;
     run->check.rounded = run->rounded;
-    run->check.tiles = run->map;
+    run->check.map = run->map;
     return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
 }
 

@@ -20,7 +20,7 @@ struct run {
     struct comm *comm;
     struct device *device;
     struct trace *trace;
-    struct tiles *map;                   /* of C; null: nobody wants to know */
+    struct tile_map *map;                /* of C; null: nobody wants to know */
     const struct piece *piece;           /* which `problem` is */
     const struct statistics *statistics; /* of a problem with a standard; stay in place */
     uint64_t seed;                       /* of the check's weights, and of signs for residues */
@@ -54,7 +54,7 @@ struct run {
 };
 
 /* What this rank has done so far.  By the main thread; the others go on. */
-void run_tally(const struct run *run, struct tally *tally);
+void run_totals(const struct run *run, struct run_totals *done);
 
 /* Let no rank of this node wait for another. */
 void run_stop(struct run *run);

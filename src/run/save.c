@@ -22,7 +22,7 @@ enum {
 
 _Static_assert(sizeof(struct vote) <= VOTE_MAX * sizeof(double), "one vote adds it up");
 
-_Static_assert(sizeof((struct names){0}).sums / PATH_MAX == PLACES, "each has a name");
+_Static_assert(sizeof((struct file_names){0}).sums / PATH_MAX == PLACES, "each has a name");
 
 static const double vote_seconds = 0.2; /* between two votes, as planned */
 
@@ -228,7 +228,7 @@ static int save_sums(struct run *run, int64_t super, struct error *err)
 
 /* What the ranks have saved, added up over them.  Nothing but numbers of 64 bits. */
 struct totals {
-    struct bands bands;
+    struct row_checksums checksums;
     uint64_t sum, failures, unsaved;
 };
 enum { TOTAL_NUMBERS = sizeof(struct totals) / sizeof(uint64_t) };
@@ -241,14 +241,14 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
     struct comm *comm = run->comm;
     *totals = (struct totals){
         .sum = s->sum, .failures = (uint64_t)run->check.failures, .unsaved = s->failed};
-    for (int i = 0; i < BANDS; i++)
-        totals->bands.sums[i] = run->c.written[i];
+    for (int i = 0; i < ROW_GROUPS; i++)
+        totals->checksums.sums[i] = run->c.written[i];
     saved->findings = run->check.findings;
     findings_merge(&saved->findings, &run->check.partial);
     if (!comm_vote_sum(comm, (uint64_t *)totals, TOTAL_NUMBERS) ||
         !findings_vote(comm, &saved->findings))
         return err->code = ERROR_ELSEWHERE;
-    saved->bands = totals->bands;
+    saved->checksums = totals->checksums;
     double mine = s->failed ? comm->size - comm->rank : 0, lowest = mine;
     if (totals->unsaved && !comm_vote_most(comm, &lowest, 1))
         return err->code = ERROR_ELSEWHERE;
@@ -339,8 +339,8 @@ static enum stop_level ask_alone(struct run *run, struct error *err)
     double now = clock_now();
     if (now > s->met_s + vote_seconds) {
         s->met_s = now;
-        run_tally(run, &s->vote.tally);
-        s->met(s->context, &s->vote.tally, err);
+        run_totals(run, &s->vote.done);
+        s->met(s->context, &s->vote.done, err);
     }
     return ask(run, now);
 }
@@ -353,7 +353,7 @@ static void vote_begin(struct run *run)
     const enum stop_level level = ask(run, now);
     s->vote_step = s->steps;
     s->vote = (struct vote){.stop = level == STOP_END, .save = level == STOP_SAVE, .late = late};
-    run_tally(run, &s->vote.tally);
+    run_totals(run, &s->vote.done);
     s->voting = true;
     comm_vote_begin(run->comm, (double *)&s->vote, VOTE_NUMBERS);
 }
@@ -367,7 +367,7 @@ static bool vote_end(struct run *run, enum stop_level *level, struct error *err)
         return false;
     *level = s->vote.stop > 0 ? STOP_END : s->vote.save > 0 ? STOP_SAVE : STOP_NOT;
     s->gap = s->vote.late > 0 ? max_i64(1, s->gap / 2) : min_i64(2 * s->gap, s->most_gap);
-    s->met(s->context, &s->vote.tally, err);
+    s->met(s->context, &s->vote.done, err);
     return true;
 }
 

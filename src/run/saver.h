@@ -1,33 +1,33 @@
 /* What a run knows of its checkpoints (save.h). */
 #pragma once
 
-#include "bands.h"
 #include "error.h"
+#include "file_names.h"
 #include "findings.h"
-#include "names.h"
+#include "row_checksums.h"
 #include "slot.h"
 #include "stop.h"
-#include "tally.h"
+#include "timeline.h"
 #include "work.h"
 
 struct store;
 
 /* What all ranks have saved. */
 struct saved {
-    int64_t supers;           /* super-blocks that are complete */
-    struct piece piece;       /* of the next one: k, place, sum */
-    struct bands bands;       /* the checksum of what this run has completed */
-    struct findings findings; /* of the check, by this run so far */
-    double since;             /* what was multiplied after this moment (clock_now) is not saved */
-    bool stops;               /* the run ends now */
-    const char *note;         /* on one rank: why the sums at work are not saved; empty: they are */
+    int64_t supers;                 /* super-blocks that are complete */
+    struct piece piece;             /* of the next one: k, place, sum */
+    struct row_checksums checksums; /* the checksum of what this run has completed */
+    struct findings findings;       /* of the check, by this run so far */
+    double since;     /* what was multiplied after this moment (clock_now) is not saved */
+    bool stops;       /* the run ends now */
+    const char *note; /* on one rank: why the sums at work are not saved; empty: they are */
 };
 
 /* What the ranks vote on, added up over them.  Nothing but doubles. */
 struct vote {
     double stop, save; /* ranks that want it */
     double late;       /* ranks that were last asked longer ago than votes should be apart */
-    struct tally tally;
+    struct run_totals done;
 };
 
 struct saver {
@@ -35,10 +35,10 @@ struct saver {
      * it.  met: after a vote.  stops: a checkpoint begins, after which the run ends; by the pace
      * so far, and that of the checkpoints before it, it takes stop_s seconds. */
     int (*done)(void *context, const struct saved *saved, bool *known, struct error *err);
-    int (*met)(void *context, const struct tally *all, struct error *err);
+    int (*met)(void *context, const struct run_totals *all, struct error *err);
     void (*stops)(void *context, double stop_s);
     void *context;
-    const struct names *names;
+    const struct file_names *names;
     const struct work *known; /* what another run would find now */
 
     int place;             /* the file of the next checkpoint's sums */

@@ -1,8 +1,8 @@
 #include "slot.h"
 
 #include "device.h"
+#include "file.h"
 #include "phase.h"
-#include "populate.h"
 #include "waits.h"
 
 int slot_open(struct slot *slot, struct device *device, void *memory, struct error *err)

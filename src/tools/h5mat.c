@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common_options.h"
 #include "error.h"
 #include "file.h"
 #include "matfile.h"
 #include "rlimits.h"
-#include "standard_options.h"
 
 struct command {
     const char *name;
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {.parser = parse_option,
                                      .args_doc = "COMMAND [ARGUMENT...]",
                                      .doc = doc,
-                                     .children = standard_options};
+                                     .children = common_options};
     struct command_line line = {0};
     struct error err = {0};
     static char program[] = "h5mat";

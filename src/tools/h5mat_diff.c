@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common_options.h"
 #include "error.h"
 #include "h5mat.h"
 #include "h5mat_grid.h"
 #include "matname.h"
 #include "quantity.h"
-#include "standard_options.h"
 #include "store.h"
 
 struct difference {
@@ -377,7 +377,7 @@ int h5mat_diff(int argc, char **argv, struct error *err)
             "Compare two matrices; relative differences are relative to the first.  Without paths, "
             "the only matrices of the files are compared, or all matrices of the same name.  NaN "
             "equals only NaN.  Exit code 0: no difference over the tolerance; 5: a difference.",
-        .children = standard_options};
+        .children = common_options};
     static struct diff d;
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &d);
     if (split_names(&d, err) == 0)

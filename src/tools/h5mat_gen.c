@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common_options.h"
 #include "error.h"
 #include "file.h"
 #include "h5mat.h"
@@ -19,7 +20,6 @@
 #include "meter.h"
 #include "option_values.h"
 #include "quantity.h"
-#include "standard_options.h"
 #include "store.h"
 
 struct gen {
@@ -313,7 +313,7 @@ int h5mat_gen(int argc, char **argv, struct error *err)
         .doc = "Make a matrix (/A where no path is given) in a new or an existing file.  Its "
                "values depend only on the pattern, the seed, the number of columns, the type and "
                "the row and column of each element.",
-        .children = standard_options};
+        .children = common_options};
     struct gen g = {
         .pattern = {.type = SCALAR_DOUBLE, .seed = 1, .frequency = PATTERN_OWN_FREQUENCY},
         .info = {.rows = -1, .cols = -1, .elements = SCALAR_DOUBLE},

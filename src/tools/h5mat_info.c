@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common_options.h"
 #include "error.h"
 #include "h5mat.h"
 #include "matname.h"
-#include "standard_options.h"
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -98,7 +98,7 @@ int h5mat_info(int argc, char **argv, struct error *err)
                                      .doc =
                                          "Describe the matrices of a file, or one of them: shape, "
                                          "type, bytes, layout, offset, and how dgemm_ooc reads it.",
-                                     .children = standard_options};
+                                     .children = common_options};
     const char *name = NULL;
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &name);
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common_options.h"
 #include "error.h"
 #include "gemm_bench.h"
 #include "quantity.h"
-#include "standard_options.h"
 #include "version.h"
 
 enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_SWEEP, KEY_PHI, KEY_JSON, PHI_MOST = 8 };
@@ -154,7 +154,7 @@ static void print_version(FILE *stream, struct argp_state *state)
 
 void bench_options_parse(int argc, char **argv, struct bench_options *o)
 {
-    static const struct argp argp = {option_table, parse_option, 0, doc, standard_options, 0, 0};
+    static const struct argp argp = {option_table, parse_option, 0, doc, common_options, 0, 0};
     *o = (struct bench_options){.repeat = 5};
     argp_err_exit_status = EXIT_USAGE;
     argp_program_version_hook = print_version;

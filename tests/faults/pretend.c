@@ -14,8 +14,8 @@
 
 #include "comm.h"
 #include "comm_impl.h"
-#include "computer.h"
 #include "machine.h"
+#include "proc.h"
 #include "stalls.h"
 
 uint64_t __real_computer_number(void);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "faults.h"
-#include "populate.h"
+#include "file.h"
 
 enum { DELAY_US = 20000 };
 

@@ -46,12 +46,12 @@ struct subject {
 static void read_line(struct subject *s, const uint8_t *data, size_t bytes)
 {
     static const struct options options;
-    static struct names names;
+    static struct file_names names;
     static char text[2 * LINE_MAX_BYTES];
     const struct operand_state none = {0};
     struct progress progress;
     struct error err = {0};
-    if (names_make(&names, fuzz_file(data, 0), &err))
+    if (file_names_make(&names, fuzz_file(data, 0), &err))
         abort();
     if (!s->bytes) {
         journal_describe(&s->journal, &names, &options, &s->problem, &none);

@@ -11,7 +11,7 @@ static const struct operand_state none;
 static const struct problem problem = {.m = 100, .n = 90, .k = 80}; /* alpha 0: no operands */
 
 struct file {
-    struct names names;
+    struct file_names names;
     struct journal journal;
 };
 
@@ -19,7 +19,7 @@ static void open_journal(struct file *file)
 {
     struct error err = {0};
     const struct options options = {0};
-    succeed(names_make(&file->names, "c.h5", &err), &err);
+    succeed(file_names_make(&file->names, "c.h5", &err), &err);
     journal_describe(&file->journal, &file->names, &options, &problem, &none);
     succeed(journal_open(&file->journal, false, &err), &err);
 }
@@ -46,8 +46,9 @@ static struct progress random_progress(void)
     p.left.pieces[0] = (struct piece){
         .block = {10, 20, 30, 40}, .k = 16, .place = 1, .hashed = true, .sum = 0xfedcba9876543210};
     p.left.pieces[1] = (struct piece){.block = {40, 0, 60, 90}, .again = true};
-    for (int i = 0; i < BANDS; i++)
-        p.bands.sums[i] = (uint64_t)random_below(1 << 30) << 34 | (uint64_t)random_below(1 << 30);
+    for (int i = 0; i < ROW_GROUPS; i++)
+        p.checksums.sums[i] =
+            (uint64_t)random_below(1 << 30) << 34 | (uint64_t)random_below(1 << 30);
     p.trusted = random_below(2);
     p.saved = true;
     return p;
@@ -63,7 +64,7 @@ static void test_what_is_saved_is_found(void **state)
         struct progress saved = random_progress(), found;
         succeed(journal_save(&file.journal, &saved, &err), &err);
         succeed(read_again(&file, &found, &err), &err);
-        assert_memory_equal(&found.bands, &saved.bands, sizeof saved.bands);
+        assert_memory_equal(&found.checksums, &saved.checksums, sizeof saved.checksums);
         assert_int_equal(found.trusted, saved.trusted);
         assert_int_equal(found.left.count, 2);
         assert_true(found.left.pieces[0].sum == saved.left.pieces[0].sum && found.saved);

@@ -38,24 +38,24 @@ int pthread_cond_timedwait(pthread_cond_t *more, pthread_mutex_t *lock, const st
     longjmp(waits, 1);
 }
 
-/* Returns what is printed while the clock advances by `time` seconds for each tally. */
-static const char *told(struct ticker *t, long time, const struct tally *tallies, int count)
+/* Returns what is printed while the clock advances by `time` seconds for each moment. */
+static const char *told(struct ticker *t, long time, const struct run_totals *moments, int count)
 {
     struct ear ear = ear_open();
     for (int i = 0; i < count; i++) {
         clock_s += time;
-        ticker_tell(t, &tallies[i]);
+        ticker_tell(t, &moments[i]);
     }
     return ear_close(&ear);
 }
 
-static struct tally at(double tflop, double read_gb)
+static struct run_totals at(double tflop, double read_gb)
 {
-    struct tally tally = {.ranks = 2, .tiles = 3};
-    tally.amount[STAGE_GEMM] = 1e12 * tflop;
-    tally.amount[STAGE_READ] = 1e9 * read_gb;
-    tally.busy_s[STAGE_GEMM] = tflop;
-    return tally;
+    struct run_totals done = {.ranks = 2, .tiles = 3};
+    done.amount[STAGE_GEMM] = 1e12 * tflop;
+    done.amount[STAGE_READ] = 1e9 * read_gb;
+    done.busy_s[STAGE_GEMM] = tflop;
+    return done;
 }
 
 /* A log has a line every minute. */
@@ -63,15 +63,15 @@ static void test_a_line_a_minute(void **state)
 {
     (void)state;
     struct ticker t = {.flops = 1e15, .tail_s = 5};
-    const struct tally tallies[] = {at(60, 6), at(120, 12)};
+    const struct run_totals moments[] = {at(60, 6), at(120, 12)};
     phases_open(false);
     ticker_begin(&t, 0.25, 8);
-    assert_string_equal(told(&t, 59, tallies, 1), "");
+    assert_string_equal(told(&t, 59, moments, 1), "");
     assert_string_equal(
-        told(&t, 1, tallies, 1),
+        told(&t, 1, moments, 1),
         "[1:00] product 31.0%  eta 11:35  1.00 TFLOP/s  multiply 50%  read 99.9 MB/s  "
         "write 0.00 B/s  tile 3/8\n");
-    const char *next = told(&t, 60, tallies + 1, 1);
+    const char *next = told(&t, 60, moments + 1, 1);
     assert_ptr_equal(strstr(next, "[2:00] product 37.0%  eta 10:35  1.00 TFLOP/s  "), next);
     phases_close();
 }
@@ -131,10 +131,10 @@ static void test_rates_follow(void **state)
 {
     (void)state;
     struct ticker t = {.flops = 1e15};
-    const struct tally tallies[] = {at(100, 1), at(101, 1), at(102, 1), at(103, 1)};
+    const struct run_totals moments[] = {at(100, 1), at(101, 1), at(102, 1), at(103, 1)};
     phases_open(false);
     ticker_begin(&t, 0, 8);
-    const char *lines = told(&t, 100, tallies, 4);
+    const char *lines = told(&t, 100, moments, 4);
     double rates[4];
     for (int i = 0; i < 4; i++) {
         char unit;
@@ -149,11 +149,11 @@ static void test_rates_follow(void **state)
     phases_close();
 }
 
-/* The sum of the tallies of all ranks, each after `seconds` at the given rate, added number by
+/* The sum of the moments of all ranks, each after `seconds` at the given rate, added number by
  * number as in the ranks' vote. */
-static struct tally of_all(int ranks, double seconds, double flops_per_s)
+static struct run_totals of_all(int ranks, double seconds, double flops_per_s)
 {
-    struct tally sum = {0}, mine = {.ranks = 1, .tiles = 1};
+    struct run_totals sum = {0}, mine = {.ranks = 1, .tiles = 1};
     struct meter products = {0};
     enum { NUMBERS = sizeof sum / sizeof(double), PARTS = 1000 };
     for (int i = 0; i < PARTS; i++)
@@ -171,13 +171,13 @@ static const char *at_part(double part, int ranks, double flops, double seconds)
 {
     enum { LINES = 10 };
     struct ticker t = {.flops = flops};
-    struct tally tallies[LINES];
+    struct run_totals moments[LINES];
     double rate = part * flops / seconds / ranks;
     for (int i = 0; i < LINES; i++)
-        tallies[i] = of_all(ranks, seconds - 60 * (LINES - 1 - i), rate);
+        moments[i] = of_all(ranks, seconds - 60 * (LINES - 1 - i), rate);
     phases_open(false);
     ticker_begin(&t, 0, 5000);
-    const char *last = strstr(told(&t, 60, tallies, LINES), "[10:00]");
+    const char *last = strstr(told(&t, 60, moments, LINES), "[10:00]");
     assert_non_null(last);
     phases_close();
     return last;
@@ -207,9 +207,9 @@ static void test_nothing_is_said(void **state)
 {
     (void)state;
     struct ticker t = {.flops = 1e15, .tail_s = 5};
-    const struct tally tally = at(60, 6);
+    const struct run_totals done = at(60, 6);
     ticker_begin(&t, 0, 8);
-    assert_string_equal(told(&t, 100, &tally, 1), "");
+    assert_string_equal(told(&t, 100, &done, 1), "");
     phase_begin("means of A", 10e9);
     assert_string_equal(counted(3e9, 100), "");
     phase_end();

@@ -1,4 +1,4 @@
-#include "standard_options.h"
+#include "common_options.h"
 
 #include <stdlib.h>
 
@@ -23,4 +23,4 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {option_table, parse_option, 0, 0, 0, 0, 0};
-const struct argp_child standard_options[] = {{&argp, 0, 0, 0}, {0, 0, 0, 0}};
+const struct argp_child common_options[] = {{&argp, 0, 0, 0}, {0, 0, 0, 0}};

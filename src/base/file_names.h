@@ -8,12 +8,12 @@
 struct error;
 
 enum {
-    NAMES_BESIDE = 5, /* beside the output; of them, */
-    NAMES_LARGE = 3   /* the first ones, which hold elements of C */
+    FILE_NAMES_BESIDE = 5, /* beside the output; of them, */
+    FILE_NAMES_LARGE = 3   /* the first ones, which hold elements of C */
 };
 
 /* Plain data. */
-struct names {
+struct file_names {
     char output[PATH_MAX]; /* C, when it is complete */
     union {
         struct {
@@ -22,12 +22,12 @@ struct names {
             char journal[PATH_MAX]; /* journal.h */
             char lock[PATH_MAX];    /* lock.h */
         };
-        char beside[NAMES_BESIDE][PATH_MAX]; /* all of these */
+        char beside[FILE_NAMES_BESIDE][PATH_MAX]; /* all of these */
     };
 };
 
 /* Make the names for an output.  Complains (EXIT_INPUT) where one of them is too long. */
-int names_make(struct names *names, const char *output, struct error *err);
+int file_names_make(struct file_names *names, const char *output, struct error *err);
 
 /* Complain (EXIT_INPUT) where the system has no names that are so many bytes longer than this. */
-int names_check_length(const char *path, size_t more, struct error *err);
+int file_names_check_length(const char *path, size_t more, struct error *err);

@@ -5,4 +5,4 @@
 
 /* For `struct argp`.children, with ARGP_NO_HELP: argp by itself calls help -? and not -h.  The
  * version is what argp_program_version_hook prints. */
-extern const struct argp_child standard_options[];
+extern const struct argp_child common_options[];

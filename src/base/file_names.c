@@ -1,4 +1,4 @@
-#include "names.h"
+#include "file_names.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -9,20 +9,20 @@
 #include "error.h"
 #include "file.h"
 
-int names_make(struct names *names, const char *output, struct error *err)
+int file_names_make(struct file_names *names, const char *output, struct error *err)
 {
-    static const char *const endings[NAMES_BESIDE] = {".part", ".part.sums0", ".part.sums1",
-                                                      ".journal", ".lock"};
+    static const char *const endings[FILE_NAMES_BESIDE] = {".part", ".part.sums0", ".part.sums1",
+                                                           ".journal", ".lock"};
     size_t longest = 0;
     snprintf(names->output, PATH_MAX, "%s", output);
-    for (int i = 0; i < NAMES_BESIDE; i++) {
+    for (int i = 0; i < FILE_NAMES_BESIDE; i++) {
         snprintf(names->beside[i], PATH_MAX, "%s%s", output, endings[i]);
         longest = strlen(endings[i]) > longest ? strlen(endings[i]) : longest;
     }
-    return names_check_length(output, longest + FILE_BESIDE_BYTES, err);
+    return file_names_check_length(output, longest + FILE_BESIDE_BYTES, err);
 }
 
-int names_check_length(const char *path, size_t more, struct error *err)
+int file_names_check_length(const char *path, size_t more, struct error *err)
 {
     char copy[PATH_MAX];
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -16,7 +16,7 @@ struct cell {
 
 /* All that this process multiplies, one piece (work.h) after the other.  A tile that failed its
  * check and is multiplied again has a second entry, which is drawn over the first. */
-struct tiles {
+struct tile_map {
     struct cell cells[CELLS_MAX];
     int count;
     int64_t merged; /* tiles along each side of a cell, at most */
@@ -29,8 +29,9 @@ struct tiles {
 };
 
 /* A piece begins, the first of `left` that remain. */
-void tiles_begin(struct tiles *tiles, const struct problem *problem, const struct plan *plan,
-                 int left);
+void tile_map_begin(struct tile_map *map, const struct problem *problem, const struct plan *plan,
+                    int left);
 
 /* A tile of this rank was checked. */
-void tiles_judge(struct tiles *tiles, const struct block *tile, double ratio, double not_finite);
+void tile_map_judge(struct tile_map *map, const struct block *tile, double ratio,
+                    double not_finite);

@@ -1,4 +1,4 @@
-#include "tiles.h"
+#include "tile_map.h"
 
 #include <math.h>
 
@@ -15,7 +15,7 @@ static int64_t tiles_a_side(int64_t down, int64_t across, int64_t room)
 }
 
 /* A cell for each rank's band; they have their tiles' blocks. */
-static void begin_triangle(struct tiles *t, const struct problem *p, const struct plan *plan)
+static void begin_triangle(struct tile_map *t, const struct problem *p, const struct plan *plan)
 {
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
         struct block tile = schedule_tile(p, plan, rank, 0);
@@ -24,7 +24,7 @@ static void begin_triangle(struct tiles *t, const struct problem *p, const struc
     }
 }
 
-void tiles_begin(struct tiles *t, const struct problem *p, const struct plan *plan, int left)
+void tile_map_begin(struct tile_map *t, const struct problem *p, const struct plan *plan, int left)
 {
     int64_t room = (CELLS_MAX - t->count) / (left + 1); /* tiles that failed are multiplied again */
     int64_t down = ceil_div(p->m, plan->tile_rows), across = ceil_div(p->n, plan->tile_cols);
@@ -54,7 +54,7 @@ void tiles_begin(struct tiles *t, const struct problem *p, const struct plan *pl
         }
 }
 
-static struct cell *cell_of(const struct tiles *t, const struct block *tile)
+static struct cell *cell_of(const struct tile_map *t, const struct block *tile)
 {
     if (t->by_rank) {
         struct cell *cell = t->first;
@@ -67,7 +67,7 @@ static struct cell *cell_of(const struct tiles *t, const struct block *tile)
                      (tile->col - t->block.col) / t->cell_cols];
 }
 
-void tiles_judge(struct tiles *t, const struct block *tile, double ratio, double not_finite)
+void tile_map_judge(struct tile_map *t, const struct block *tile, double ratio, double not_finite)
 {
     if (t->cell_rows == 0 && !t->by_rank)
         return;

@@ -1,4 +1,4 @@
-#include "bands.h"
+#include "row_checksums.h"
 
 #include <stdlib.h>
 
@@ -11,34 +11,34 @@
 
 enum { READ_BYTES = 1 << 20 }; /* that a thread reads at a time */
 
-static int64_t band_rows(int64_t rows)
+static int64_t group_rows(int64_t rows)
 {
-    return max_i64(ceil_div(rows, BANDS), 1);
+    return max_i64(ceil_div(rows, ROW_GROUPS), 1);
 }
 
-struct block bands_block(int64_t rows, int64_t cols, int first, int end)
+struct block row_group_block(int64_t rows, int64_t cols, int first, int end)
 {
-    int64_t top = min_i64(first * band_rows(rows), rows);
-    return (struct block){top, 0, min_i64(end * band_rows(rows), rows) - top, cols};
+    int64_t top = min_i64(first * group_rows(rows), rows);
+    return (struct block){top, 0, min_i64(end * group_rows(rows), rows) - top, cols};
 }
 
-uint64_t bands_total(const struct bands *bands)
+uint64_t row_checksums_total(const struct row_checksums *checksums)
 {
     uint64_t total = 0;
-    for (int i = 0; i < BANDS; i++)
-        total += bands->sums[i];
+    for (int i = 0; i < ROW_GROUPS; i++)
+        total += checksums->sums[i];
     return total;
 }
 
-void bands_add(_Atomic uint64_t sums[BANDS], const struct checksum *table, int64_t rows,
-               const struct block *block, const void *memory)
+void row_checksums_add(_Atomic uint64_t sums[ROW_GROUPS], const struct checksum *table,
+                       int64_t rows, const struct block *block, const void *memory)
 {
-    int64_t height = band_rows(rows), end = block->row + block->rows;
+    int64_t height = group_rows(rows), end = block->row + block->rows;
     size_t row_bytes = (size_t)(block->cols * table->words) * sizeof(uint32_t);
     for (struct block part = *block; part.row < end; part.row += part.rows) {
-        int64_t band = part.row / height;
-        part.rows = min_i64((band + 1) * height, end) - part.row;
-        sums[band] += checksum_block(
+        int64_t group = part.row / height;
+        part.rows = min_i64((group + 1) * height, end) - part.row;
+        sums[group] += checksum_block(
             table, &part, (const char *)memory + (size_t)(part.row - block->row) * row_bytes);
     }
 }
@@ -50,7 +50,7 @@ struct reader {
     struct store *store;
     struct checksum table;
     char *memory;
-    _Atomic uint64_t sums[BANDS];
+    _Atomic uint64_t sums[ROW_GROUPS];
 };
 
 static void read_block(struct reader *r, const struct block *block, struct error *err)
@@ -68,7 +68,7 @@ static void read_block(struct reader *r, const struct block *block, struct error
             if (what->stops && stop_level(r->comm->rank == 0) == STOP_END)
                 mine.code = EXIT_STOPPED;
             else if (store_read(r->store, &part, memory, &mine) == 0) {
-                bands_add(r->sums, &r->table, what->info->rows, &part, memory);
+                row_checksums_add(r->sums, &r->table, what->info->rows, &part, memory);
                 phase_count((double)(part.rows * part.cols * r->comm->size) *
                             (double)scalar_size(what->type));
             }
@@ -79,8 +79,8 @@ static void read_block(struct reader *r, const struct block *block, struct error
     }
 }
 
-int bands_read(const struct reading *what, const struct comm *comm, struct bands *bands,
-               struct error *err)
+int row_checksums_read(const struct reading *what, const struct comm *comm,
+                       struct row_checksums *checksums, struct error *err)
 {
     struct reader r = {.reading = what, .comm = comm};
     struct error mine = {0};
@@ -94,8 +94,8 @@ int bands_read(const struct reading *what, const struct comm *comm, struct bands
     store_close(r.store);
     checksum_close(&r.table);
     free(r.memory);
-    for (int i = 0; i < BANDS; i++)
-        bands->sums[i] = comm_sum(comm, r.sums[i]);
+    for (int i = 0; i < ROW_GROUPS; i++)
+        checksums->sums[i] = comm_sum(comm, r.sums[i]);
     if (mine.code)
         *err = mine;
     return err->code;

@@ -5,7 +5,7 @@
 
 #include "quantity.h"
 #include "schedule.h"
-#include "tiles.h"
+#include "tile_map.h"
 
 /* A plan in which only the partition matters. */
 static struct plan make_plan(const struct problem *p, int rows, int cols, int64_t tile_rows,
@@ -36,21 +36,21 @@ static double ratio_of(const struct block *tile)
 
 /* Judges all tiles of a piece.  Each lies in one cell of the piece; the cell has the largest ratio
  * of its tiles and the rank of the first. */
-static void check_piece(struct tiles *tiles, const struct problem *p, const struct plan *plan,
+static void check_piece(struct tile_map *map, const struct problem *p, const struct plan *plan,
                         int left)
 {
-    int first = tiles->count, ranks = plan->grid_rows * plan->grid_cols;
+    int first = map->count, ranks = plan->grid_rows * plan->grid_cols;
     double rows[CELLS_MAX] = {0}, area = 0;
-    tiles_begin(tiles, p, plan, left);
+    tile_map_begin(map, p, plan, left);
     for (int rank = 0; rank < ranks; rank++)
         for (int64_t super = 0; super < schedule_supers(plan); super++) {
             struct block tile = schedule_tile(p, plan, rank, super);
             int found = 0;
             if (block_empty(&tile))
                 continue;
-            tiles_judge(tiles, &tile, ratio_of(&tile), 1);
-            for (int i = first; i < tiles->count; i++) {
-                const struct cell *cell = &tiles->cells[i];
+            tile_map_judge(map, &tile, ratio_of(&tile), 1);
+            for (int i = first; i < map->count; i++) {
+                const struct cell *cell = &map->cells[i];
                 if (!holds(&cell->block, &tile))
                     continue;
                 found++;
@@ -58,14 +58,14 @@ static void check_piece(struct tiles *tiles, const struct problem *p, const stru
                 assert_true(cell->ratio >= ratio_of(&tile));
                 if (tile.row == cell->block.row && tile.col == cell->block.col)
                     assert_int_equal(cell->rank, rank);
-                if (tiles->merged == 1)
+                if (map->merged == 1)
                     assert_true(cell->ratio == ratio_of(&tile));
             }
             assert_int_equal(found, 1);
         }
-    for (int i = first; i < tiles->count; i++) {
-        assert_true(tiles->cells[i].not_finite == rows[i] && rows[i] > 0);
-        area += (double)(tiles->cells[i].block.rows * tiles->cells[i].block.cols);
+    for (int i = first; i < map->count; i++) {
+        assert_true(map->cells[i].not_finite == rows[i] && rows[i] > 0);
+        area += (double)(map->cells[i].block.rows * map->cells[i].block.cols);
     }
     assert_true(area == (double)p->m * (double)p->n);
 }
@@ -73,43 +73,43 @@ static void check_piece(struct tiles *tiles, const struct problem *p, const stru
 static void test_each_tile_is_a_cell(void **state)
 {
     (void)state;
-    static struct tiles tiles;
+    static struct tile_map map;
     struct problem p = {.m = 100, .n = 90, .k = 10};
     struct plan plan = make_plan(&p, 2, 3, 7, 11);
-    check_piece(&tiles, &p, &plan, 1);
-    assert_int_equal(tiles.count, 15 * 9);
-    assert_int_equal(tiles.merged, 1);
+    check_piece(&map, &p, &plan, 1);
+    assert_int_equal(map.count, 15 * 9);
+    assert_int_equal(map.merged, 1);
 }
 
 static void test_many_tiles_make_a_cell(void **state)
 {
     (void)state;
-    static struct tiles tiles;
+    static struct tile_map map;
     struct problem p = {.m = 1000, .n = 3000, .k = 10};
     struct plan plan = make_plan(&p, 2, 2, 7, 5);
-    check_piece(&tiles, &p, &plan, 1);
-    assert_true(tiles.merged > 1 && tiles.count > CELLS_MAX / 8 && tiles.count <= CELLS_MAX / 2);
+    check_piece(&map, &p, &plan, 1);
+    assert_true(map.merged > 1 && map.count > CELLS_MAX / 8 && map.count <= CELLS_MAX / 2);
 }
 
 /* Pieces of C share the cells; when there are none left, further pieces are omitted. */
 static void test_pieces(void **state)
 {
     (void)state;
-    static struct tiles tiles;
+    static struct tile_map map;
     struct problem p = {.m = 400, .n = 300, .k = 10};
     int begun = 0;
     for (int left = 5; left > 0; left--) {
         p.row = 400 * (5 - left);
         struct plan plan = make_plan(&p, 1, 2, 3, 4);
-        check_piece(&tiles, &p, &plan, left);
+        check_piece(&map, &p, &plan, left);
     }
-    assert_int_equal(tiles.cells[tiles.count - 1].block.row / 400, 4);
+    assert_int_equal(map.cells[map.count - 1].block.row / 400, 4);
     while (begun++ < 100) {
         struct plan plan = make_plan(&p, 1, 1, 400, 300);
         struct block tile = {p.row, p.col, p.m, p.n};
-        tiles_begin(&tiles, &p, &plan, 1);
-        tiles_judge(&tiles, &tile, begun, 0);
-        assert_true(tiles.count <= CELLS_MAX);
+        tile_map_begin(&map, &p, &plan, 1);
+        tile_map_judge(&map, &tile, begun, 0);
+        assert_true(map.count <= CELLS_MAX);
     }
 }
 
