@@ -12,9 +12,9 @@
 #include "meter.h"
 #include "moments.h"
 #include "problem.h"
+#include "problem_scaling.h"
 #include "quantity.h"
 #include "shared_read.h"
-#include "standard_problem.h"
 
 enum {
     LINES_LEAST = 64,      /* of a group */
@@ -36,7 +36,7 @@ struct census {
 
 static bool by_rows(const struct census *s)
 {
-    return s->problem->standard.axis == AXIS_ROWS;
+    return s->problem->scaling.axis == AXIS_ROWS;
 }
 
 static const char *address(const struct census *s, const void *memory, int64_t at)
@@ -136,7 +136,7 @@ static bool add_round(void *context, int count)
         for (int i = 0; i < count; i++)
             add_columns(s, i, col, min_i64(col + SUM_LANES, s->group.cols));
     for (int i = 0; i < count; i++)
-        if (s->missing > 0 && s->problem->standard.missing == MISSING_ERROR)
+        if (s->missing > 0 && s->problem->scaling.missing == MISSING_ERROR)
             find_nan(s, i);
     return s->nan == INT64_MAX;
 }
@@ -166,7 +166,7 @@ static void add_ranks(struct census *s, struct moments *m, int64_t lines)
 
 static const char *line_name(const struct problem *p)
 {
-    return p->standard.axis == AXIS_ROWS ? "row" : "column";
+    return p->scaling.axis == AXIS_ROWS ? "row" : "column";
 }
 
 /* Rank 0: a NaN was found where none may be. */
@@ -220,7 +220,7 @@ static void look_at_lines(const struct census *s, int64_t first, int64_t lines,
 static int finish_group(struct census *s, struct statistics *to, struct error *err)
 {
     const struct problem *p = s->problem;
-    bool apart = p->standard.missing == MISSING_MEAN;
+    bool apart = p->scaling.missing == MISSING_MEAN;
     int64_t first = by_rows(s) ? s->group.row : s->group.col;
     int64_t lines = by_rows(s) ? s->group.rows : s->group.cols;
     struct error found = {0};
@@ -232,7 +232,7 @@ static int finish_group(struct census *s, struct statistics *to, struct error *e
 #pragma omp parallel for num_threads(s->read.threads)
     for (int64_t i = 0; i < lines; i++) {
         struct mean mean =
-            moments_finish(&s->moments[i], standard_elements(p), apart, &to->deviation[first + i]);
+            moments_finish(&s->moments[i], scaling_elements(p), apart, &to->deviation[first + i]);
         to->mean[first + i] = mean.mean;
         to->rest[first + i] = mean.rest;
     }
@@ -248,10 +248,10 @@ static int allocate(struct census *s, size_t memory, int64_t *lines, struct erro
     const struct problem *p = s->problem;
     const size_t sums = (2 + MOMENT_SPAN + MOMENT_PARTS) * sizeof(double);
     const size_t fixed = shared_read_overhead(s->info, p->type, p->io, s->read.threads) +
-                         3 * sizeof(double) * (size_t)standard_lines(p) + LINES_ADDED * sums;
+                         3 * sizeof(double) * (size_t)scaling_lines(p) + LINES_ADDED * sums;
     const size_t half = memory > fixed ? (memory - fixed) / 2 : 0;
     *lines = max_i64(LINES_LEAST, (int64_t)(half / sizeof *s->moments));
-    *lines = min_i64(*lines, standard_lines(p));
+    *lines = min_i64(*lines, scaling_lines(p));
     s->moments = calloc((size_t)*lines, sizeof *s->moments);
     s->sums = malloc(LINES_ADDED * sums);
     if (!s->moments || !s->sums)
@@ -302,7 +302,7 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
                                 .add = add_part,
                                 .add_round = add_round},
                        .nan = INT64_MAX};
-    *to = (struct statistics){.lines = standard_lines(p)};
+    *to = (struct statistics){.lines = scaling_lines(p)};
     to->mean = malloc(3 * (size_t)to->lines * sizeof *to->mean);
     if (to->mean) {
         to->rest = to->mean + to->lines;
@@ -338,14 +338,14 @@ void statistics_free(struct statistics *statistics)
 struct standardize statistics_standardize(const struct problem *p,
                                           const struct statistics *statistics)
 {
-    const struct standard *standard = &p->standard;
+    const struct scaling *scaling = &p->scaling;
     return (struct standardize){.type = p->type,
-                                .by_rows = standard->axis == AXIS_ROWS,
-                                .mean = standard->centers ? statistics->mean : NULL,
-                                .rest = standard->centers ? statistics->rest : NULL,
-                                .deviation = standard->scales ? statistics->deviation : NULL,
-                                .constant = standard_lines_are_variables(p) ? NAN : 1,
-                                .missing = standard->missing};
+                                .by_rows = scaling->axis == AXIS_ROWS,
+                                .mean = scaling->centers ? statistics->mean : NULL,
+                                .rest = scaling->centers ? statistics->rest : NULL,
+                                .deviation = scaling->scales ? statistics->deviation : NULL,
+                                .constant = scaling_lines_are_variables(p) ? NAN : 1,
+                                .missing = scaling->missing};
 }
 
 struct standardize statistics_part(const struct standardize *all, const struct block *block)

@@ -1,5 +1,5 @@
 /* Means and standard deviations of the rows or columns of the matrix of a centred or scaled product
- * (standard.h), from one pass over its file (shared_read.h) before anything is multiplied.
+ * (scaling.h), from one pass over its file (shared_read.h) before anything is multiplied.
  *
  * Sums are exact (moments.h), so that the bits depend on the matrix alone.  Where the memory does
  * not hold the sums of all lines, they are read in groups of as many as it holds. */

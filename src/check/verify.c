@@ -37,7 +37,7 @@ struct full_check {
     struct checksum table;       /* of C */
     _Atomic uint64_t summed;     /* of the part of C that this rank has read */
     uint64_t bytes;              /* that this rank has read */
-    struct standardize standard; /* of A and B */
+    struct standardize standardize; /* of A and B */
 };
 
 /* A matrix that is read once: each part of it is given to `sketch` or `project`, with vectors that
@@ -122,7 +122,7 @@ static bool is_apart(const struct sweep *s, const struct block *part)
 
 static void standardize_part(const struct full_check *f, const struct block *part, void *memory)
 {
-    struct standardize standardize = statistics_part(&f->standard, part);
+    struct standardize standardize = statistics_part(&f->standardize, part);
     standardize.matrix = memory;
     standardize_cpu(&standardize, 1);
 }
@@ -257,7 +257,7 @@ static int multiply_b(struct full_check *f, struct error *err)
     do {
         const double *weights = scale_weights(f, p->alpha, p->alpha_i, &ignored);
         struct sweep sweep = sketch_of(f, weights, p->trans[1], f->t, f->t_squares, NULL);
-        sweep.standardizes = p->standard.axis != AXIS_NONE;
+        sweep.standardizes = p->scaling.axis != AXIS_NONE;
         memset(f->t, 0, 2 * (size_t)numbers * sizeof *f->t);
         f->found = 0;
         if (sweep_matrix(f, &p->matrix[OPERAND_B], OPERAND_B, &sweep, err))
@@ -278,7 +278,7 @@ static int multiply_a(struct full_check *f, struct error *err)
     norms_cpu(&(struct norms){p->k, f->classes, width, f->t_squares, f->norms, f->t_squares, true});
     struct sweep sweep = {
         .projects = true,
-        .standardizes = p->standard.axis != AXIS_NONE,
+        .standardizes = p->scaling.axis != AXIS_NONE,
         .project = {.trans = p->trans[0], .x = f->t, .y = f->y, .squares = f->row_squares},
         .reach = {.trans = p->trans[0], .absolute = true, .x = f->t_squares, .y = f->reach}};
     if (sweep_matrix(f, &p->matrix[OPERAND_A], OPERAND_A, &sweep, err))
@@ -448,8 +448,8 @@ int verify_files(const struct problem *p, const struct matrix_info *c,
                            .comm = comm,
                            .threads = machine->threads,
                            .classes = verify_classes(p, machine)};
-    if (p->standard.axis)
-        f.standard = statistics_standardize(p, v->statistics);
+    if (p->scaling.axis)
+        f.standardize = statistics_standardize(p, v->statistics);
     allocate(&f, machine, err);
     if (comm_agree(comm, err) == 0)
         check_all(&f, c, v, err);

@@ -24,7 +24,7 @@ struct verify {
     uint64_t seed;                       /* of the vectors; set by the caller, as the next three */
     bool has_expected;                   /* the checksum of C is known */
     uint64_t expected;                   /* that checksum */
-    const struct statistics *statistics; /* of a problem with a standard; the caller's */
+    const struct statistics *statistics; /* of a problem that is scaled; the caller's */
 
     bool judged;       /* all files were read; otherwise only `seconds` below is valid */
     uint64_t checksum; /* of C as it was read */

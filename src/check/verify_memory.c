@@ -6,9 +6,9 @@
 #include "embedding.h"
 #include "error.h"
 #include "freivalds.h"
+#include "problem_scaling.h"
 #include "quantity.h"
 #include "shared_read.h"
-#include "standard_problem.h"
 #include "verify_impl.h"
 
 enum { CLASS_COLUMNS = 16 }; /* the least, where there is more than one class */
@@ -21,7 +21,7 @@ size_t verify_numbers(const struct problem *p, int classes)
 
 static size_t vector_bytes(const struct problem *p, int classes)
 {
-    size_t lines = 3 * (size_t)standard_lines(p) * sizeof(double);
+    size_t lines = 3 * (size_t)scaling_lines(p) * sizeof(double);
     return lines + verify_numbers(p, classes) * sizeof(double) + (size_t)p->n * sizeof(int) +
            checksum_bytes(p->type, p->n);
 }

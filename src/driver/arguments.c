@@ -12,6 +12,7 @@
 #include "matname.h"
 #include "option_values.h"
 #include "option_words.h"
+#include "problem_scaling.h"
 #include "version.h"
 
 /* The key of an option that has no letter: the member that it sets. */
@@ -308,7 +309,7 @@ static void check_standard(struct parse *p)
     const struct options *o = p->options;
     const bool named = o->product == PRODUCT_COV || o->product == PRODUCT_COR;
     const bool centers = named || o->center, changes = centers || o->scale;
-    if (named && o->given.standard)
+    if (named && o->given.scaling)
         usage_error(p, "--product cov and cor centre the variables, and cor scales them: leave out "
                        "--center and --scale, or give --product gram");
     if (named && (o->given.alpha || o->given.beta))
@@ -387,7 +388,7 @@ static void note_given(int key, struct options *o)
     o->given.beta |= key == KEY(beta);
     o->given.trans_a |= key == KEY(trans_a);
     o->given.trans_b |= key == KEY(trans_b);
-    o->given.standard |= key == KEY(center) || key == KEY(scale);
+    o->given.scaling |= key == KEY(center) || key == KEY(scale);
     o->given.missing |= key == KEY(missing);
     o->convert |= key == KEY(type);
 }

@@ -19,6 +19,7 @@
 #include "leftovers.h"
 #include "lock.h"
 #include "phase.h"
+#include "problem_scaling.h"
 
 enum {
     HASH_DIGITS = 16,
@@ -83,10 +84,10 @@ void journal_describe(struct journal *journal, const struct file_names *names,
     json_object_set_new(product, "transa", json_string(words[p->trans[0] + p->conjugate[0]]));
     json_object_set_new(product, "transb", json_string(words[p->trans[1] + p->conjugate[1]]));
     json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
-    if (p->standard.axis) {
-        const struct standard *s = &p->standard;
-        json_object_set_new(product, "center", json_string(axis_names[standard_center(s)]));
-        json_object_set_new(product, "scale", json_string(axis_names[standard_scale(s)]));
+    if (p->scaling.axis) {
+        const struct scaling *s = &p->scaling;
+        json_object_set_new(product, "center", json_string(axis_names[scaling_center(s)]));
+        json_object_set_new(product, "scale", json_string(axis_names[scaling_scale(s)]));
         json_object_set_new(product, "nan", json_string(missing_names[s->missing]));
     }
     json_object_set_new(product, "kernels", json_string(problem_kernels(p, options)));

@@ -32,7 +32,7 @@ bool output_part_exists(const struct file_names *names, struct error *err)
 static void describe_vectors(const struct matrix_info *c, const struct statistics *statistics,
                              const struct problem *p, struct matfile_vector vectors[2])
 {
-    const char *const axis = p->standard.axis == AXIS_ROWS ? "rows" : "columns";
+    const char *const axis = p->scaling.axis == AXIS_ROWS ? "rows" : "columns";
     const struct {
         const char *suffix, *what;
         const double *values;
@@ -68,7 +68,7 @@ int output_compare_statistics(const struct matrix_info *c, const struct statisti
     struct matfile_vector vectors[2];
     struct matfile_found found = {.object = MATFILE_DATASET};
     struct error ignored = {0};
-    if (p->standard.axis == AXIS_NONE)
+    if (p->scaling.axis == AXIS_NONE)
         return 0;
     describe_vectors(c, statistics, p, vectors);
     for (int i = 0; i < 2; i++) {

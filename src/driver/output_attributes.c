@@ -10,6 +10,7 @@
 
 #include "error.h"
 #include "file.h"
+#include "problem_scaling.h"
 
 static void print_hash(uint64_t value, char text[HASH_TEXT])
 {
@@ -21,7 +22,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     const struct matrix_info *c = &p->matrix[OPERAND_C];
-    const struct standard *s = &p->standard;
+    const struct scaling *s = &p->scaling;
     static const char *const marks[] = {"", "^T", "^H"};
     const struct matfile_attribute list[] = {
         {.name = "formula", .text = attributes->formula},
@@ -39,8 +40,8 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "identity", .text = attributes->identity},
         {.name = "kernels", .text = attributes->kernels},
         {.name = "k_parts", .number = layers},
-        {.name = s->axis ? "center" : NULL, .text = axis_names[standard_center(s)]},
-        {.name = s->axis ? "scale" : NULL, .text = axis_names[standard_scale(s)]},
+        {.name = s->axis ? "center" : NULL, .text = axis_names[scaling_center(s)]},
+        {.name = s->axis ? "scale" : NULL, .text = axis_names[scaling_scale(s)]},
         {.name = s->axis ? "nan" : NULL, .text = missing_names[s->missing]},
         {.name = p->lower ? "triangle" : NULL, .text = "lower"},
         {.name = p->symmetric && p->complex ? "symmetry" : NULL,
@@ -365,15 +366,15 @@ static void recall_standard(const struct recall *recall, struct options *o)
 {
     if (o->product != PRODUCT_PLAIN)
         return;
-    o->center = o->center ? o->center : standard_center(&recall->standard);
-    o->scale = o->scale ? o->scale : standard_scale(&recall->standard);
-    o->missing = o->given.missing ? o->missing : recall->standard.missing;
+    o->center = o->center ? o->center : scaling_center(&recall->scaling);
+    o->scale = o->scale ? o->scale : scaling_scale(&recall->scaling);
+    o->missing = o->given.missing ? o->missing : recall->scaling.missing;
 }
 
 void output_compare_standard(const struct recall *recall, const struct problem *p,
                              struct error *err)
 {
-    const struct standard *made = &recall->standard, *now = &p->standard;
+    const struct scaling *made = &recall->scaling, *now = &p->scaling;
     if (!recall->ours)
         return;
     if (made->axis != now->axis || made->centers != now->centers || made->scales != now->scales ||
@@ -381,7 +382,7 @@ void output_compare_standard(const struct recall *recall, const struct problem *
         error_add(err, EXIT_INPUT,
                   "C was made with --center %s --scale %s --nan %s, not with the options given "
                   "now: leave these and --product out",
-                  axis_names[standard_center(made)], axis_names[standard_scale(made)],
+                  axis_names[scaling_center(made)], axis_names[scaling_scale(made)],
                   missing_names[made->missing]);
     else if (recall->has_alpha && recall->alpha != p->alpha)
         error_add(err, EXIT_INPUT,
@@ -451,11 +452,11 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall->ours = values[FORMULA].found;
     recall->has_alpha = values[ALPHA].found;
     recall->alpha = values[ALPHA].number;
-    recall->standard =
-        (struct standard){.axis = center ? center : scale,
-                          .centers = center != AXIS_NONE,
-                          .scales = scale != AXIS_NONE,
-                          .missing = (enum missing)recall_word(&values[MISSING], missing_names)};
+    recall->scaling =
+        (struct scaling){.axis = center ? center : scale,
+                         .centers = center != AXIS_NONE,
+                         .scales = scale != AXIS_NONE,
+                         .missing = (enum missing)recall_word(&values[MISSING], missing_names)};
     recall_standard(recall, o);
     return err->code;
 }

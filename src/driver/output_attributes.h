@@ -47,7 +47,7 @@ struct recall {
     uint64_t checksum;
     bool has_alpha; /* likewise */
     double alpha;
-    struct standard standard;
+    struct scaling scaling;
 };
 
 /* Complain (EXIT_INPUT) where the product that the options ask for is not the one that was

@@ -15,9 +15,9 @@
 #include "error.h"
 #include "file.h"
 #include "lock.h"
+#include "problem_scaling.h"
 #include "quantity.h"
 #include "rlimits.h"
-#include "standard_problem.h"
 
 /* What `file_why_foreign` says, with the remedy. */
 static const char foreign[] = "%s %s; remove it, or choose another output with --output";
@@ -43,7 +43,7 @@ void output_check_room(const struct file_names *names, const struct problem *p, 
         return;
     const double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(names);
     const double needed = (double)p->m * (double)p->n * (double)problem_element(p, OPERAND_C) +
-                          2 * (double)standard_lines(p) * sizeof(double);
+                          2 * (double)scaling_lines(p) * sizeof(double);
     if ((double)rlimits_file_bytes() < needed)
         error_add(err, EXIT_RESOURCES,
                   "C needs %s, but a file may have only %s here; raise the limit (ulimit -f)",
@@ -257,7 +257,7 @@ static void check_pair(const struct beside *x, const struct beside *y, struct er
 
 int output_check_dataset(const struct options *options, const struct problem *p, struct error *err)
 {
-    if (standard_lines(p) == 0 ||
+    if (scaling_lines(p) == 0 ||
         strlen(options->output.dataset) + strlen(OUTPUT_DEVIATION) < MATFILE_NAME_MAX)
         return 0;
     return error_add(err, EXIT_INPUT,

@@ -56,7 +56,7 @@ struct session {
     struct problem problem;        /* the whole product */
     bool described;                /* `problem` is known */
     struct operand_state operands; /* first rank of a computer: their files, when described */
-    struct statistics statistics;  /* of a problem with a standard */
+    struct statistics statistics;  /* of a problem that is scaled */
     struct output output;
     struct journal journal;   /* rank 0 */
     bool complete;            /* the output has its name, from this run or an earlier one */
@@ -134,7 +134,7 @@ void session_complain_unread(struct session *session, const struct error *why);
  * what is damaged is left to be done.  To be called before anything is multiplied. */
 int session_compare(struct session *session);
 
-/* Collective.  Of a problem with a standard, read the statistics that it needs. */
+/* Collective.  Of a problem that is scaled, read the statistics that it needs. */
 int session_read_statistics(struct session *session);
 
 /* Collective.  Read them once more, and complain (EXIT_VERIFY) where they differ. */

@@ -33,7 +33,7 @@ static void suggest_residues(const struct session *s)
     struct session other = *s;
     struct spread spread = {0};
     if (!s->hardware.machine.gpu || p->moduli > 0 || p->exact || !problem_reads_ab(p) ||
-        p->standard.axis)
+        p->scaling.axis)
         return;
     other.problem.moduli = ozaki_moduli(p->type, p->complex);
     if (spread_probe(&other.problem, &spread, &other.err))

@@ -172,7 +172,7 @@ static void look_back(struct session *s)
 int session_choose_moduli(const struct options *o, struct problem *p, struct error *err)
 {
     struct spread spread;
-    if (p->moduli == 0 || !problem_reads_ab(p) || p->standard.axis || spread_probe(p, &spread, err))
+    if (p->moduli == 0 || !problem_reads_ab(p) || p->scaling.axis || spread_probe(p, &spread, err))
         return err->code;
     if (o->moduli == 0)
         p->moduli = spread.moduli > 0 ? spread.moduli : RESIDUES_MOST;

@@ -7,20 +7,20 @@
 #include "integer_problem.h"
 #include "magnitude.h"
 #include "phase.h"
+#include "problem_scaling.h"
 #include "quantity.h"
 #include "session.h"
-#include "standard_problem.h"
 
-static const char *name_of(const struct standard *standard)
+static const char *name_of(const struct scaling *scaling)
 {
-    return standard->axis == AXIS_ROWS ? "row" : "column";
+    return scaling->axis == AXIS_ROWS ? "row" : "column";
 }
 
 /* Complain of some lines of A, by the first of them: what they do, and what follows from that. */
 static void warn_of(const struct session *s, const struct line_count *lines, const char *one,
                     const char *several, const char *what)
 {
-    const char *name = name_of(&s->problem.standard);
+    const char *name = name_of(&s->problem.scaling);
     if (lines->count == 1)
         fprintf(stderr, "dgemm_ooc: %s %" PRId64 " of A, counted from 0, %s%s\n", name,
                 lines->first, one, what);
@@ -34,15 +34,15 @@ static void warn_of(const struct session *s, const struct line_count *lines, con
 /* Where that is not what is expected of a covariance or correlation, say what was done. */
 static void warn(const struct session *s)
 {
-    const struct standard *standard = &s->problem.standard;
+    const struct scaling *scaling = &s->problem.scaling;
     const struct statistics *found = &s->statistics;
-    const bool variables = standard_lines_are_variables(&s->problem);
+    const bool variables = scaling_lines_are_variables(&s->problem);
     if (found->missing > 0 && !s->options.quiet)
         fprintf(s->out, "Note        %" PRId64 " element%s of A %s NaN, replaced by %s%s\n",
                 found->missing, found->missing == 1 ? "" : "s", found->missing == 1 ? "is" : "are",
-                standard->missing == MISSING_MEAN ? "the mean of the " : "0",
-                standard->missing == MISSING_MEAN ? name_of(standard) : "");
-    if (standard->scales)
+                scaling->missing == MISSING_MEAN ? "the mean of the " : "0",
+                scaling->missing == MISSING_MEAN ? name_of(scaling) : "");
+    if (scaling->scales)
         warn_of(s, &found->constant, "does not vary", "do not vary",
                 variables ? ": the deviation is 0, and C is NaN there; remove such variables from "
                             "A, or do not scale: --product cov, or --center alone"
@@ -60,7 +60,7 @@ static void begin_reading(const struct session *s, const char *what)
 int session_compare_statistics(struct session *s)
 {
     struct statistics again = {0};
-    if (s->problem.standard.axis == AXIS_NONE)
+    if (s->problem.scaling.axis == AXIS_NONE)
         return 0;
     begin_reading(s, "means and deviations, again");
     if (statistics_read(&s->problem, &s->hardware.machine, &s->comm, &again, &s->err) == 0 &&
@@ -75,7 +75,7 @@ int session_compare_statistics(struct session *s)
 int session_read_statistics(struct session *s)
 {
     struct statistics *found = &s->statistics;
-    if (s->problem.standard.axis == AXIS_NONE)
+    if (s->problem.scaling.axis == AXIS_NONE)
         return 0;
     s->output.statistics = found;
     begin_reading(s, "means and deviations of A");
@@ -87,7 +87,7 @@ int session_read_statistics(struct session *s)
         fprintf(s->out,
                 "Statistics  means and deviations of %" PRId64
                 " %ss of A, %s in %s (predicted %s)\n",
-                found->lines, name_of(&s->problem.standard), quantity_bytes(found->bytes),
+                found->lines, name_of(&s->problem.scaling), quantity_bytes(found->bytes),
                 quantity_time(found->seconds), quantity_time(s->record.predicted.before_s));
     if (s->comm.rank == 0)
         warn(s);

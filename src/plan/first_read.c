@@ -2,15 +2,15 @@
 
 #include "machine.h"
 #include "problem.h"
-#include "standard_problem.h"
+#include "problem_scaling.h"
 
 static const double addition_s = 2.6e-9; /* an element to exact sums, a thread of many; measured */
 
 /* Numbers that are added up. */
 static double added(const struct problem *p)
 {
-    return p->standard.axis == AXIS_NONE ? 0
-                                         : (double)standard_lines(p) * (double)standard_elements(p);
+    return p->scaling.axis == AXIS_NONE ? 0
+                                        : (double)scaling_lines(p) * (double)scaling_elements(p);
 }
 
 double first_read_bytes(const struct problem *p)

@@ -4,9 +4,9 @@
 #include "embedding.h"
 #include "integers.h"
 #include "planner_impl.h"
+#include "problem_scaling.h"
 #include "quantity.h"
 #include "schedule.h"
-#include "standard_problem.h"
 
 enum {
     RESIDUES_PART = 3, /* products in residues work in at most this part of its memory */
@@ -115,7 +115,7 @@ size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum a
 
 size_t plan_line_bytes(const struct problem *p)
 {
-    return plan_buffer_bytes((size_t)standard_lines(p) * sizeof(double));
+    return plan_buffer_bytes((size_t)scaling_lines(p) * sizeof(double));
 }
 
 /* The same of products of integers. */
@@ -162,7 +162,7 @@ size_t plan_device_bytes(const struct query *q, const struct plan *plan)
         bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
     if (p->symmetric)
         bytes += plan_buffer_bytes(plan->slot_bytes);
-    return bytes + (size_t)(2 * p->standard.centers + p->standard.scales) * plan_line_bytes(p);
+    return bytes + (size_t)(2 * p->scaling.centers + p->scaling.scales) * plan_line_bytes(p);
 }
 
 int plan_choose_tiles(const struct query *q, const struct plan *plan)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "kernel.h"
-#include "standard.h"
+#include "scaling.h"
 #include "store.h"
 
 enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
@@ -26,7 +26,7 @@ struct options {
     double alpha, beta, alpha_i, beta_i; /* _i: imaginary parts */
     bool trans_a, trans_b, conjugate_a, conjugate_b;
     struct {
-        bool a, b, c, output, alpha, beta, trans_a, trans_b, standard, missing;
+        bool a, b, c, output, alpha, beta, trans_a, trans_b, scaling, missing;
     } given; /* by the user, not by default */
     enum named_product product;
     enum axis center, scale; /* NONE, or the same axis */

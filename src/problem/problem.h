@@ -17,7 +17,7 @@
 #pragma once
 
 #include "ozaki.h"
-#include "standard.h"
+#include "scaling.h"
 #include "store.h"
 
 struct options;
@@ -45,7 +45,7 @@ struct problem {
     bool conjugate[2];         /* likewise */
     bool symmetric;            /* op(B) is op(A)'s transpose, or conjugate one (triangle.h) */
     bool lower;                /* of that, C is 0 above the diagonal */
-    struct standard standard;  /* what op(A) is changed to before, and op(B) with it */
+    struct scaling scaling;    /* what op(A) is changed to before, and op(B) with it */
     int moduli;                /* of a product in residues (ozaki.h); 0: it is no such product */
     double alpha, beta, alpha_i, beta_i;      /* _i: their imaginary parts */
     struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */

@@ -8,7 +8,7 @@
 #include "error.h"
 #include "integer_problem.h"
 #include "options.h"
-#include "standard_problem.h"
+#include "problem_scaling.h"
 
 static const char *const operand_names[] = {"A", "B", "C"};
 
@@ -235,7 +235,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     check_scalar(p, "beta", p->beta_i, err);
     if (options->product == PRODUCT_PLAIN && !options->center && !options->scale)
         check_shapes(p, p->trans[1] ? matfile_cols(b) : b->rows, err);
-    standard_choose(options, p, err); /* which is of one matrix, whatever the shapes are */
+    scaling_choose(options, p, err); /* which is of one matrix, whatever the shapes are */
     set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,

@@ -64,7 +64,7 @@ static void print_operand(FILE *out, const struct problem *p, enum operand opera
 
 static void print_standard(FILE *out, const struct problem *p)
 {
-    const struct standard *s = &p->standard;
+    const struct scaling *s = &p->scaling;
     if (s->axis == AXIS_NONE)
         return;
     fprintf(out, "            A's %s are %s%s%s before; NaN is %s\n",

@@ -15,6 +15,7 @@
 #include "machine.h"
 #include "options.h"
 #include "plan_print.h"
+#include "problem_scaling.h"
 #include "report.h"
 #include "version.h"
 
@@ -133,7 +134,7 @@ static json_t *matrices_json(const struct problem *p, const struct operand_name 
 
 static json_t *problem_json(const struct problem *p)
 {
-    const struct standard *s = &p->standard;
+    const struct scaling *s = &p->scaling;
     const int64_t width = problem_width(p);
     return json_pack("{s:s, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:b, s:b, s:b, "
                      "s:s, s:s, s:s, s:s}",
@@ -143,7 +144,7 @@ static json_t *problem_json(const struct problem *p)
                      p->alpha_i, "beta_imag", p->beta_i, "trans_a", p->trans[0], "trans_b",
                      p->trans[1], "conjugate_a", p->conjugate[0], "conjugate_b", p->conjugate[1],
                      "symmetric", p->symmetric, "lower", p->lower, "center",
-                     axis_names[standard_center(s)], "scale", axis_names[standard_scale(s)], "nan",
+                     axis_names[scaling_center(s)], "scale", axis_names[scaling_scale(s)], "nan",
                      missing_names[s->missing], "exact", problem_exact_text(p));
 }
 

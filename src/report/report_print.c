@@ -77,7 +77,7 @@ static void print_proof(FILE *out, const struct problem *p)
 static void print_diagonal(FILE *out, const struct problem *p)
 {
     const double k = (double)p->k;
-    bool correlates = p->standard.centers && p->standard.scales && p->alpha == 1 / (k - 1);
+    bool correlates = p->scaling.centers && p->scaling.scales && p->alpha == 1 / (k - 1);
     if (correlates && p->type == SCALAR_FLOAT && p->moduli == 0)
         fprintf(out,
                 "Diagonal    within %.2g of 1, for rounding in floats (--type d: within %.2g)\n",

@@ -87,7 +87,7 @@ static void write_factor(FILE *out, const struct problem *p, enum operand operan
     fprintf(out, "%s%s", operand == OPERAND_A || b_is_a(p) ? "A" : "B", turned);
 }
 
-static void write_standard(FILE *out, const struct standard *s)
+static void write_scaling(FILE *out, const struct scaling *s)
 {
     if (s->axis != AXIS_NONE)
         fprintf(out, ", %s of A %s%s%s", s->axis == AXIS_ROWS ? "rows" : "columns",
@@ -109,7 +109,7 @@ static void write_product(FILE *out, const struct account *a)
         write_scalar(out, minus ? -p->beta : p->beta, p->beta_i);
         fputc('C', out);
     }
-    write_standard(out, &p->standard);
+    write_scaling(out, &p->scaling);
     fprintf(out, "; %s%s; C %" PRId64 "x%" PRId64 ", k %" PRId64, p->complex ? "complex " : "",
             p->exact ? problem_exact_text(p) : scalar_name(p->held[OPERAND_C]), p->m,
             p->n / problem_width(p), p->k / problem_width(p));

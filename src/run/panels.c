@@ -185,9 +185,9 @@ int panels_standardize(struct panels *p, const struct matrix *matrix, const stru
                        struct error *err)
 {
     const struct block *whole = &matrix->block, part = block_common(whole, block);
-    if (p->problem->standard.axis == AXIS_NONE || block_empty(&part))
+    if (p->problem->scaling.axis == AXIS_NONE || block_empty(&part))
         return 0;
-    struct standardize s = statistics_part(&p->standard, &part);
+    struct standardize s = statistics_part(&p->standardize, &part);
     s.matrix = matrix_at(matrix, part.row - whole->row, part.col - whole->col);
     s.ld = matrix->ld;
     return p->device->standardize(p->device, &s, err);

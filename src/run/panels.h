@@ -37,9 +37,9 @@ struct panels {
     struct device *device;
     struct intake *in;
     struct steps *steps;
-    struct feed feeds[2];        /* of A and of B */
-    struct standardize standard; /* set by the caller: what their elements become, if the problem
-                                    has a standard */
+    struct feed feeds[2];           /* of A and of B */
+    struct standardize standardize; /* set by the caller: what their elements become, if the problem
+                                    is scaled */
 };
 
 /* Allocate the feeds and their events; `in` and `steps` stay the caller's.  The caller sets the
@@ -90,7 +90,7 @@ bool panels_come(const struct panels *panels, const struct reach *reach);
 void panels_use(struct panels *panels, int64_t super, int64_t slab);
 
 /* Before a product reads the current panel of an operand: let the compute stream wait for what has
- * been copied of it, and make of that what is multiplied (standard.h, embedding.h), once.  Only
+ * been copied of it, and make of that what is multiplied (scaling.h, embedding.h), once.  Only
  * enqueues. */
 int panels_prepare(struct panels *panels, enum operand operand, struct error *err);
 
@@ -99,8 +99,8 @@ int panels_prepare(struct panels *panels, enum operand operand, struct error *er
 int panels_warm_up(struct panels *panels, const struct block *tile, int64_t slab,
                    struct error *err);
 
-/* What a matrix on the device has of a block of the file becomes what is multiplied (standard.h).
- * Does nothing where the problem has no standard. */
+/* What a matrix on the device has of a block of the file becomes what is multiplied (scaling.h).
+ * Does nothing where the problem is not scaled. */
 int panels_standardize(struct panels *panels, const struct matrix *matrix,
                        const struct block *block, struct error *err);
 

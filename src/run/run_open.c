@@ -65,8 +65,8 @@ static void *carve_memory(struct run *run)
         run->drain.c0[i] = carve(run, plan->slot_bytes);
     if (p->symmetric)
         run->drain.mirror = carve(run, plan->slot_bytes);
-    for (int i = 0; i < 3 && p->standard.axis; i++)
-        if (i < 2 ? p->standard.centers : p->standard.scales)
+    for (int i = 0; i < 3 && p->scaling.axis; i++)
+        if (i < 2 ? p->scaling.centers : p->scaling.scales)
             run->lines[i] = carve(run, plan_line_bytes(p));
     if (p->moduli > 0)
         residues_make(p->moduli, p->complex, &run->residues);
@@ -189,8 +189,8 @@ static int send_lines(struct run *run, const double **lines, void *to, struct er
 
 static int open_standard(struct run *run, struct error *err)
 {
-    struct standardize *s = &run->panels.standard;
-    if (run->problem->standard.axis == AXIS_NONE)
+    struct standardize *s = &run->panels.standardize;
+    if (run->problem->scaling.axis == AXIS_NONE)
         return 0;
     *s = statistics_standardize(run->problem, run->statistics);
     struct device *dev = run->device;

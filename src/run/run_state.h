@@ -22,7 +22,7 @@ struct run {
     struct trace *trace;
     struct tile_map *map;                /* of C; null: nobody wants to know */
     const struct piece *piece;           /* which `problem` is */
-    const struct statistics *statistics; /* of a problem with a standard; stay in place */
+    const struct statistics *statistics; /* of a problem that is scaled; stay in place */
     uint64_t seed;                       /* of the check's weights, and of signs for residues */
     double rounded;                      /* that of what is saved (findings.h) */
     struct saver saver;                  /* of it: done, met, stops, context, names, known */

@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         {.problem = {.m = 100, .n = 90, .k = 80}},
         {.problem = {.m = 100, .n = 100, .k = 80, .symmetric = true, .lower = true}},
         {.problem = {.m = 100, .n = 200, .k = 160, .symmetric = true, .complex = true}},
-        {.problem = {.m = 100, .n = 100, .k = 80, .standard = {.axis = AXIS_ROWS}}},
+        {.problem = {.m = 100, .n = 100, .k = 80, .scaling = {.axis = AXIS_ROWS}}},
     };
     if (bytes >= LINE_MAX_BYTES / 2)
         return -1;

@@ -21,7 +21,7 @@ static struct problem make_problem(const struct matfile_layout *layout, enum axi
     struct error err = {0};
     struct matfile *file;
     struct block all = {.rows = ROWS, .cols = COLS};
-    struct problem p = {.standard = {.axis = axis, .centers = true, .missing = MISSING_MEAN}};
+    struct problem p = {.scaling = {.axis = axis, .centers = true, .missing = MISSING_MEAN}};
     problem_set_type(&p, SCALAR_DOUBLE);
     p.matrix[OPERAND_A] = matrix("a.h5", ROWS, COLS, SCALAR_DOUBLE);
     unlink("a.h5");
@@ -36,7 +36,7 @@ static struct problem make_problem(const struct matfile_layout *layout, enum axi
 
 static void check_lines(const struct problem *p, const struct statistics *s)
 {
-    bool rows = p->standard.axis == AXIS_ROWS;
+    bool rows = p->scaling.axis == AXIS_ROWS;
     int64_t missing = 0;
     assert_int_equal(s->lines, rows ? ROWS : COLS);
     for (int64_t line = 0; line < s->lines; line++) {
@@ -103,7 +103,7 @@ static void test_a_nan_is_refused(void **state)
     for (int i = 0; i < ROWS * COLS; i++)
         (&data[0][0])[i] = i == 200 * COLS + 17 || i == 250 * COLS ? (double)NAN : i;
     struct problem p = make_problem(&contiguous_rows, AXIS_COLS);
-    p.standard.missing = MISSING_ERROR;
+    p.scaling.missing = MISSING_ERROR;
     struct statistics s;
     struct error err = {0};
     assert_int_equal(statistics_read(&p, &machine, &comm, &s, &err), EXIT_INPUT);

@@ -110,7 +110,7 @@ def test_a_run_is_no_process():
 PURE = set("""calloc free malloc memcmp memcpy memmove memset qsort strcmp strlen strnlen
     ceil exp2 fabs floor fmax fmin hypot ldexp log log2 pow round sqrt snprintf""".split())
 PURE_MODULES = [*(f"src/base/{name}" for name in ("block", "checksum", "error", "quantity", "scalar")),
-                *(f"src/problem/{name}" for name in ("problem", "embedding", "standard_problem")),
+                *(f"src/problem/{name}" for name in ("problem", "embedding", "problem_scaling")),
                 *(f"kernels/{name}" for name in ("kernel", "freivalds_cpu", "integers_cpu", "ozaki_cpu", "ozaki_part"))]
 PURE_ALONE = {"machine_has_own_memory", "machine_moving_seconds", "device_cpu_overhead"}
 PURE_HEADERS = {"float", "inttypes", "limits", "math", "stdbool", "stddef", "stdint", "stdlib", "string"}

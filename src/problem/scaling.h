@@ -9,26 +9,24 @@
 
 /* Of the matrix as its file has it: its first extent counts rows. */
 enum axis { AXIS_NONE, AXIS_ROWS, AXIS_COLS };
-extern const char *const axis_names[];    /* "none", "rows", "cols" */
-extern const char *const missing_names[]; /* "error", "mean", "zero" */
 
 /* Names that stand for the options of a product; PLAIN: it has none. */
 enum named_product { PRODUCT_PLAIN, PRODUCT_COV, PRODUCT_COR, PRODUCT_GRAM };
 
 /* Plain data. */
-struct standard {
+struct scaling {
     enum axis axis; /* whose lines have a mean each; NONE: elements stay as they are */
     bool centers, scales;
     enum missing missing; /* what NaN stands for */
 };
 
 /* As the options have them. */
-static inline enum axis standard_center(const struct standard *s)
+static inline enum axis scaling_center(const struct scaling *s)
 {
     return s->centers ? s->axis : AXIS_NONE;
 }
 
-static inline enum axis standard_scale(const struct standard *s)
+static inline enum axis scaling_scale(const struct scaling *s)
 {
     return s->scales ? s->axis : AXIS_NONE;
 }

@@ -1,16 +1,19 @@
-#include "standard_problem.h"
+#include "problem_scaling.h"
 
 #include <inttypes.h>
 
 #include "error.h"
 #include "options.h"
 
+const char *const axis_names[] = {"none", "rows", "cols"};
+const char *const missing_names[] = {"error", "mean", "zero"};
+
 /* Covariances: of the rows of op(A), over k observations. */
 static void choose_named(enum named_product product, struct problem *p, struct error *err)
 {
-    p->standard.axis = p->trans[OPERAND_A] ? AXIS_COLS : AXIS_ROWS;
-    p->standard.centers = true;
-    p->standard.scales = product == PRODUCT_COR;
+    p->scaling.axis = p->trans[OPERAND_A] ? AXIS_COLS : AXIS_ROWS;
+    p->scaling.centers = true;
+    p->scaling.scales = product == PRODUCT_COR;
     p->alpha = 1 / (double)(p->k - 1);
     if (p->k < 2)
         error_add(err, EXIT_INPUT,
@@ -19,42 +22,42 @@ static void choose_named(enum named_product product, struct problem *p, struct e
                   product == PRODUCT_COR ? "cor" : "cov", p->m, p->k);
 }
 
-void standard_choose(const struct options *o, struct problem *p, struct error *err)
+void scaling_choose(const struct options *o, struct problem *p, struct error *err)
 {
     bool named = o->product == PRODUCT_COV || o->product == PRODUCT_COR;
-    p->standard = (struct standard){.axis = o->center ? o->center : o->scale,
-                                    .centers = o->center != AXIS_NONE,
-                                    .scales = o->scale != AXIS_NONE,
-                                    .missing = o->missing};
+    p->scaling = (struct scaling){.axis = o->center ? o->center : o->scale,
+                                  .centers = o->center != AXIS_NONE,
+                                  .scales = o->scale != AXIS_NONE,
+                                  .missing = o->missing};
     if (named)
         choose_named(o->product, p, err);
-    if ((p->standard.axis || o->product != PRODUCT_PLAIN) && !problem_is_of_one_matrix(p))
+    if ((p->scaling.axis || o->product != PRODUCT_PLAIN) && !problem_is_of_one_matrix(p))
         error_add(err, EXIT_INPUT,
                   "--center, --scale and --product need one matrix times its own transpose: %s",
                   o->product != PRODUCT_PLAIN && o->given.b
                       ? "leave -b out"
                       : "give -b the dataset that A is, and either --transa T or --transb T");
-    if (p->standard.axis && p->complex)
+    if (p->scaling.axis && p->complex)
         error_add(err, EXIT_INPUT,
                   "--center, --scale and --product cov and cor are for real matrices; of complex "
                   "ones there is --product gram, as of -b A --transb C");
     if (!problem_reads_ab(p))
-        p->standard.axis = AXIS_NONE;
+        p->scaling.axis = AXIS_NONE;
 }
 
-int64_t standard_lines(const struct problem *p)
+int64_t scaling_lines(const struct problem *p)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A];
-    return p->standard.axis == AXIS_NONE ? 0 : p->standard.axis == AXIS_ROWS ? a->rows : a->cols;
+    return p->scaling.axis == AXIS_NONE ? 0 : p->scaling.axis == AXIS_ROWS ? a->rows : a->cols;
 }
 
-int64_t standard_elements(const struct problem *p)
+int64_t scaling_elements(const struct problem *p)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A];
-    return p->standard.axis == AXIS_ROWS ? a->cols : a->rows;
+    return p->scaling.axis == AXIS_ROWS ? a->cols : a->rows;
 }
 
-bool standard_lines_are_variables(const struct problem *p)
+bool scaling_lines_are_variables(const struct problem *p)
 {
-    return (p->standard.axis == AXIS_ROWS) != p->trans[OPERAND_A];
+    return (p->scaling.axis == AXIS_ROWS) != p->trans[OPERAND_A];
 }

@@ -1,0 +1,18 @@
+/* How a problem's matrix is centred and scaled (scaling.h). */
+#pragma once
+
+#include "problem.h"
+
+/* As options and attributes have them. */
+extern const char *const axis_names[];    /* "none", "rows", "cols" */
+extern const char *const missing_names[]; /* "error", "mean", "zero" */
+
+/* Set the problem's scaling, and its alpha where the name of the product says it.  Complains where
+ * the product is none of a matrix and its transpose.  Operands, shapes and alpha are set before. */
+void scaling_choose(const struct options *options, struct problem *problem, struct error *err);
+
+/* The lines of that axis: how many there are; whether they are the rows of op(A), whose products C
+ * holds, and how many elements each of them has. */
+int64_t scaling_lines(const struct problem *p);
+bool scaling_lines_are_variables(const struct problem *p);
+int64_t scaling_elements(const struct problem *p);
