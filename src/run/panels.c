@@ -10,10 +10,11 @@
 #include "statistics.h"
 
 int panels_open(struct panels *p, const struct problem *problem, const struct plan *plan,
-                struct device *device, struct intake *in, struct steps *steps, struct error *err)
+                struct device *device, struct intake *in, struct products *products,
+                struct error *err)
 {
     *p = (struct panels){
-        .problem = problem, .plan = plan, .device = device, .in = in, .steps = steps};
+        .problem = problem, .plan = plan, .device = device, .in = in, .products = products};
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
         feed->buffers = plan->buffers[operand];
@@ -87,7 +88,8 @@ static int feed_begin(struct panels *p, enum operand operand, const struct trans
     const struct block tile = own_tile(p, comes->super);
     if (feed_has(feed, comes))
         return 0;
-    if (steps_await(p->steps, panel->used, err) || steps_retire(p->steps, panel->steps, err))
+    if (products_await(p->products, panel->used, err) ||
+        products_retire(p->products, panel->products, err))
         return err->code;
     panel->super = comes->super;
     panel->slab = comes->slab;
@@ -315,7 +317,7 @@ int panels_release(struct panels *p, struct error *err)
         struct panel *panel = p->feeds[operand].current;
         if (p->device->record(p->device, panel->used, STREAM_COMPUTE, err))
             return err->code;
-        panel->steps = p->steps->count;
+        panel->products = p->products->count;
     }
     return 0;
 }

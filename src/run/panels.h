@@ -6,7 +6,7 @@
 
 #include "intake.h"
 #include "matrix.h"
-#include "steps.h"
+#include "products.h"
 
 struct panel {
     struct matrix matrix;
@@ -18,7 +18,7 @@ struct panel {
     int64_t prepared;    /* of these, the first ones, that products may read */
     struct event *full;
     struct event *used; /* the last product that reads it is done */
-    int64_t steps;      /* of the run, when that product was enqueued */
+    int64_t products;   /* of the run, when that product was enqueued */
 };
 
 struct feed {
@@ -36,16 +36,17 @@ struct panels {
     const struct plan *plan;
     struct device *device;
     struct intake *in;
-    struct steps *steps;
+    struct products *products;
     struct feed feeds[2];           /* of A and of B */
     struct standardize standardize; /* set by the caller: what their elements become, if the problem
                                     is scaled */
 };
 
-/* Allocate the feeds and their events; `in` and `steps` stay the caller's.  The caller sets the
+/* Allocate the feeds and their events; `in` and `products` stay the caller's.  The caller sets the
  * memory of each panel.  After a failure panels_close is still due. */
 int panels_open(struct panels *panels, const struct problem *p, const struct plan *plan,
-                struct device *device, struct intake *in, struct steps *steps, struct error *err);
+                struct device *device, struct intake *in, struct products *products,
+                struct error *err);
 void panels_close(struct panels *panels);
 
 /* The panel that the next product needs, and what that reads of it. */

@@ -74,12 +74,12 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
     };
     struct check_product product = {*rows, first, k, gemm.b, gemm.c};
     double flops = 2 * schedule_products(p, rows) * (double)k;
-    struct step *step;
-    if (steps_begin(&run->steps, flops, &step, err) || multiply(run, &gemm, rows, err) ||
-        dev->record(dev, step->points[STEP_MULTIPLIED], STREAM_COMPUTE, err) ||
+    struct enqueued_product *enqueued;
+    if (products_begin(&run->products, flops, &enqueued, err) || multiply(run, &gemm, rows, err) ||
+        dev->record(dev, enqueued->points[PRODUCT_MULTIPLIED], STREAM_COMPUTE, err) ||
         check_rows(&run->check, &product, err))
         return err->code;
-    return dev->record(dev, step->points[STEP_CHECKED], STREAM_COMPUTE, err);
+    return dev->record(dev, enqueued->points[PRODUCT_CHECKED], STREAM_COMPUTE, err);
 }
 
 static int64_t depth_of_slab(const struct run *run)
@@ -135,10 +135,10 @@ int run_warm_up(struct run *run, struct error *err)
     run->check.judged_before = false; /* no verdict is in memory, to be read as one */
     if (check_columns(&run->check, &corner, err) || rows_multiply(run, &corner, 0, err))
         return err->code;
-    struct event *done = run->steps.ring[0].points[STEP_CHECKED];
+    struct event *done = run->products.ring[0].points[PRODUCT_CHECKED];
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->sync(dev, done, err))
         return err->code;
-    steps_forget(&run->steps);
+    products_forget(&run->products);
     return 0;
 }
 
@@ -149,7 +149,7 @@ enum { STRIPS_WAITING = 8 };
 static bool is_busy(struct run *run, struct error *err)
 {
     int64_t k = depth_of_slab(run), steps = ceil_div(k, check_part(&run->check, k));
-    return steps_pending(&run->steps, err) >=
+    return products_pending(&run->products, err) >=
            min_i64(STRIPS_WAITING * steps, STRIPS_WAITING + steps);
 }
 
@@ -316,8 +316,9 @@ static int super_pass(struct run *run, int64_t super, struct error *err)
 /* Wait until all tiles are in C's file. */
 static int finish(struct run *run, struct error *err)
 {
-    if (check_judge(&run->check, err) || steps_retire(&run->steps, run->steps.count, err) ||
-        intake_finish(&run->in, err) || outlet_finish(&run->out, err))
+    if (check_judge(&run->check, err) ||
+        products_retire(&run->products, run->products.count, err) || intake_finish(&run->in, err) ||
+        outlet_finish(&run->out, err))
         return err->code;
     phase_begin("making C durable", 0);
     return store_sync(run->c.store, err);
@@ -374,7 +375,7 @@ int run_execute(struct run *run, struct error *err)
     bool layers = run->plan->layers > 1;
     if (exchange_open(&run->exchange, run->comm, &run->in, &run->cache, run->trace, err) ||
         all_tiles(run, err) ||
-        (layers ? steps_retire(&run->steps, run->steps.count, err) : finish(run, err))) {
+        (layers ? products_retire(&run->products, run->products.count, err) : finish(run, err))) {
         run_stop(run); /* those who wait for this rank's copies would wait for ever */
         if (err->code == ERROR_ELSEWHERE) /* or was it a thread of this rank that failed? */
             say_why(run, err);

@@ -169,8 +169,8 @@ static int open_parts(struct run *run, struct error *err)
                                 .out = &run->out,
                                 .to = {write_c, run},
                                 .check = &run->check};
-    if (steps_open(&run->steps, dev, run->trace, err) ||
-        panels_open(&run->panels, run->problem, run->plan, dev, &run->in, &run->steps, err) ||
+    if (products_open(&run->products, dev, run->trace, err) ||
+        panels_open(&run->panels, run->problem, run->plan, dev, &run->in, &run->products, err) ||
         drain_open(&run->drain, err))
         return err->code;
     return 0;
@@ -209,7 +209,7 @@ static int open_check(struct run *run, void *memory, struct error *err)
     if (check_open(&run->check, run->problem, run->plan, run->request->algorithm, run->device,
                    memory, err))
         return err->code;
-    run->steps.checked = run->check.on;
+    run->products.checked = run->check.on;
     return 0;
 }
 
@@ -268,7 +268,7 @@ void run_close(struct run *run)
     c_file_close(&run->c);
     drain_close(&run->drain);
     panels_close(&run->panels);
-    steps_close(&run->steps);
+    products_close(&run->products);
     if (run->memory)
         run->device->release(run->device, run->memory);
     window_close(&run->window);

@@ -13,8 +13,8 @@ void run_totals(const struct run *run, struct run_totals *done)
     note(done, STAGE_CACHE, mover_meter(&run->in.mover, &run->in.mover.cache));
     note(done, STAGE_NETWORK, exchange_meter(&run->exchange));
     note(done, STAGE_IN, mover_meter(&run->in.mover, &run->in.mover.link));
-    note(done, STAGE_GEMM, run->steps.products);
-    note(done, STAGE_CHECK, run->steps.checks);
+    note(done, STAGE_GEMM, run->products.multiplying);
+    note(done, STAGE_CHECK, run->products.checking);
     note(done, STAGE_OUT, mover_meter(&run->out.mover, &run->out.mover.link));
     note(done, STAGE_WRITE, mover_meter(&run->out.mover, &run->out.mover.file));
 }

@@ -41,7 +41,7 @@ struct run {
     struct matrix acc;        /* accumulators of the tile at work; its block is empty without one */
     void *accumulators[2];    /* of the plan's tiles, which take turns */
     struct panels panels;     /* of A and B */
-    struct steps steps;       /* the products that are enqueued */
+    struct products products; /* the products that are enqueued */
     struct residues residues; /* of products in residues, ... */
     void *workspace;          /* ... and where they work; null: the products are others */
     struct check check;

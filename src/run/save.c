@@ -273,8 +273,8 @@ static int make_known(struct run *run, const struct saved *saved, bool sums, str
 static double expect_seconds(struct run *run, struct error *err)
 {
     const struct saver *s = &run->saver;
-    const double pending = (double)steps_pending(&run->steps, err);
-    const double each = (clock_now() - s->began) / fmax(1, (double)run->steps.count - pending);
+    const double pending = (double)products_pending(&run->products, err);
+    const double each = (clock_now() - s->began) / fmax(1, (double)run->products.count - pending);
     return fmax(pending * each, s->saves > 0 ? s->saves_s / s->saves : 0);
 }
 
@@ -295,7 +295,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
         s->stops(s->context, expect_seconds(run, err));
     phase_begin("saving", 0);
     if (drain_rest(&run->drain, err) || check_judge(&run->check, err) ||
-        outlet_drain(&run->out, err) || steps_retire(&run->steps, run->steps.count, err) ||
+        outlet_drain(&run->out, err) || products_retire(&run->products, run->products.count, err) ||
         (sums && save_sums(run, super, err)) || store_sync(run->c.store, err) ||
         add_up(run, &totals, &saved, err))
         return err->code;
