@@ -62,10 +62,10 @@ static struct machine with_threads(const struct machine *machine, int threads)
 
 static void advise_cpus(const struct advice *a, FILE *out)
 {
-    const struct place *least = &a->places[0];
+    const struct placement *least = &a->placements[0];
     for (int rank = 1; rank < a->machine->ranks; rank++)
-        if (a->places[rank].threads < least->threads)
-            least = &a->places[rank];
+        if (a->placements[rank].threads < least->threads)
+            least = &a->placements[rank];
     int share = least->online / ranks_of_a_computer(a);
     int useful = a->machine->gpu ? (int)min_i64(share, THREADS_USEFUL) : share;
     if (least->threads != a->machine->threads || useful <= least->threads)
@@ -166,12 +166,12 @@ static void advise_placement(const struct advice *a, FILE *out)
 {
     int far = 0, narrow = 0, first_far = 0, first_narrow = 0;
     for (int rank = a->machine->ranks - 1; rank >= 0; rank--) {
-        const struct place *place = &a->places[rank];
-        if (*place->gpu && place->nearby == 0) {
+        const struct placement *placement = &a->placements[rank];
+        if (*placement->gpu && placement->nearby == 0) {
             far++;
             first_far = rank;
         }
-        if (place->lanes < place->lanes_most) {
+        if (placement->lanes < placement->lanes_most) {
             narrow++;
             first_narrow = rank;
         }
@@ -185,8 +185,8 @@ static void advise_placement(const struct advice *a, FILE *out)
         fprintf(out,
                 "Note        the GPU of rank %d%s has %d of its %d PCI Express lanes:\n"
                 "            copies are slow; reseat the card, or use another slot\n",
-                first_narrow, narrow > 1 ? " (and others)" : "", a->places[first_narrow].lanes,
-                a->places[first_narrow].lanes_most);
+                first_narrow, narrow > 1 ? " (and others)" : "", a->placements[first_narrow].lanes,
+                a->placements[first_narrow].lanes_most);
 }
 
 static void advise_tasks(FILE *out)
@@ -202,12 +202,12 @@ static void advise_tasks(FILE *out)
 void advice_print(const struct advice *advice, FILE *out)
 {
     advise_tasks(out);
-    if (advice->places)
+    if (advice->placements)
         advise_cpus(advice, out);
     advise_ranks(advice, out);
     advise_memory(advice, out);
     advise_link(advice, out);
-    if (advice->places)
+    if (advice->placements)
         advise_placement(advice, out);
     fflush(out);
 }

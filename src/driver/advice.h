@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "place.h"
+#include "placement.h"
 #include "simulate.h"
 
 /* What the advice depends on.  The pointers stay the caller's. */
@@ -13,7 +13,7 @@ struct advice {
     const struct machine *machine;
     const struct plan_request *request;
     const struct simulation *predicted; /* for the plan */
-    const struct place *places;         /* by rank; null: not known, in a dry run */
+    const struct placement *placements; /* by rank; null: not known, in a dry run */
     int computers;
     int gpus; /* that a rank sees; 0 on the CPU */
 };

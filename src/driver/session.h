@@ -7,18 +7,18 @@
 #include "options.h"
 #include "output.h"
 #include "page.h"
-#include "place.h"
+#include "placement.h"
 #include "report.h"
 #include "run.h"
 #include "ticker.h"
 
 /* What this rank computes with, and where it is. */
 struct hardware {
-    struct machine machine; /* the same on all ranks */
-    int gpu;                /* index, or -1 for the CPU */
-    struct device *device;  /* null: not open */
-    struct place place;     /* of this rank */
-    struct place *places;   /* rank 0: of all ranks, to free */
+    struct machine machine;       /* the same on all ranks */
+    int gpu;                      /* index, or -1 for the CPU */
+    struct device *device;        /* null: not open */
+    struct placement placement;   /* of this rank */
+    struct placement *placements; /* rank 0: of all ranks, to free */
 };
 
 /* An attempt at a piece of the product (work.h), which is planned first and opened then. */

@@ -68,9 +68,9 @@ int session_check_output(struct session *s)
                             .statistics = &s->statistics,
                             .has_expected = recall.has_checksum,
                             .expected = recall.checksum};
-    place_bind(&s->comm, "", s->options.bind, &s->hardware.place);
-    machine_probe(&s->options, s->comm.size, s->comm.local_size, s->hardware.place.threads, NULL, 1,
-                  m);
+    placement_bind(&s->comm, "", s->options.bind, &s->hardware.placement);
+    machine_probe(&s->options, s->comm.size, s->comm.local_size, s->hardware.placement.threads,
+                  NULL, 1, m);
     machine_check_memory(&s->options, s->comm.local_size, NULL, 1, m, &s->err);
     same_files_check(&s->problem, &s->operands, &s->comm, &s->err);
     same_files_check_matrix(&recall.info, &s->comm, &s->err);

@@ -52,7 +52,7 @@ static int choose_gpu(const struct options *o, const struct comm *comm, struct e
                   device_gpu_absence());
     if (may && !must)
         warn_without_gpu(comm, gpus > 0);
-    return all_have ? place_choose_gpu(comm, gpus, o->bind) : -1;
+    return all_have ? placement_choose_gpu(comm, gpus, o->bind) : -1;
 }
 
 /* Collective over the ranks of a computer: how many of them work on this rank's GPU, whatever each
@@ -87,8 +87,8 @@ static void describe_machine(struct hardware *h, const struct options *o, const 
     struct machine *m = &h->machine;
     int sharing = count_sharing(comm, &info);
     /* Threads are started later, and inherit the binding. */
-    place_bind(comm, info.pci, o->bind, &h->place);
-    machine_probe(o, comm->size, comm->local_size, h->place.threads, known, sharing, m);
+    placement_bind(comm, info.pci, o->bind, &h->placement);
+    machine_probe(o, comm->size, comm->local_size, h->placement.threads, known, sharing, m);
     if (gpu && sharing == 1)
         machine_see_link(device_gpu_link(h->gpu), m);
     if (o->machine[0]) {

@@ -29,7 +29,7 @@ static struct account make_account(const struct session *s, const struct error *
                             .output = &s->options.output,
                             .machine = h->machine.ranks > 0 ? &h->machine : NULL,
                             .plan = a->plan.grid_rows > 0 ? &a->plan : NULL,
-                            .places = h->places};
+                            .placements = h->placements};
 }
 
 struct advice session_advice(const struct session *s)
@@ -40,7 +40,7 @@ struct advice session_advice(const struct session *s)
                            .machine = &h->machine,
                            .request = &attempt->request,
                            .predicted = &attempt->predicted,
-                           .places = h->places,
+                           .placements = h->placements,
                            .computers = s->comm.computers,
                            .gpus = h->gpu >= 0 ? device_gpu_count() : 0};
 }

@@ -79,13 +79,13 @@ static int open_device(struct session *s)
     else
         device_cpu_open(attempt->plan.compute_threads, &h->device, &s->err);
     if (h->device)
-        snprintf(h->place.device, sizeof h->place.device, "%s", h->device->info.name);
-    h->places = place_gather(&s->comm, &h->place);
+        snprintf(h->placement.device, sizeof h->placement.device, "%s", h->device->info.name);
+    h->placements = placement_gather(&s->comm, &h->placement);
     phase_end();
-    if (h->places && !s->options.quiet) {
+    if (h->placements && !s->options.quiet) {
         const struct advice advice = session_advice(s);
         if (s->options.verbose)
-            place_print(s->out, h->places, s->comm.size);
+            placement_print(s->out, h->placements, s->comm.size);
         if (s->progress.left.count > 0)
             advice_print(&advice, s->out);
     }

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "place.h"
+#include "placement.h"
 #include "run.h"
 #include "simulate.h"
 #include "verify.h"
@@ -101,8 +101,8 @@ struct account {
     const struct statistics *statistics;
     const struct operand_name *output;
     const struct machine *machine;
-    const struct plan *plan;    /* of the last piece */
-    const struct place *places; /* of the machine's ranks */
+    const struct plan *plan;            /* of the last piece */
+    const struct placement *placements; /* of the machine's ranks */
 };
 
 enum { REPORT_SCHEMA = 4 };

@@ -195,15 +195,16 @@ static json_t *simulation_json(const struct simulation *s)
                      "resources", resources_json(s));
 }
 
-static json_t *places_json(const struct place *places, int count)
+static json_t *placements_json(const struct placement *placements, int count)
 {
     static const char *const binders[] = {"nobody", "launcher", "program", "program"};
     json_t *ranks = json_array();
     for (int i = 0; i < count; i++)
-        json_array_append_new(
-            ranks, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "host", places[i].host, "device",
-                             places[i].device, "pci", places[i].gpu, "numa", places[i].numa, "cpus",
-                             places[i].cpus, "bound_by", binders[places[i].bound]));
+        json_array_append_new(ranks, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "host",
+                                               placements[i].host, "device", placements[i].device,
+                                               "pci", placements[i].gpu, "numa", placements[i].numa,
+                                               "cpus", placements[i].cpus, "bound_by",
+                                               binders[placements[i].bound]));
     return ranks;
 }
 
@@ -297,8 +298,8 @@ json_t *report_json(const struct account *a)
         json_object_set_new(root, "machine", machine_json(a->machine));
     if (a->plan)
         json_object_set_new(root, "plan", plan_json(a->problem, a->plan));
-    if (a->places)
-        json_object_set_new(root, "ranks", places_json(a->places, a->machine->ranks));
+    if (a->placements)
+        json_object_set_new(root, "ranks", placements_json(a->placements, a->machine->ranks));
     return root;
 }
 

@@ -5,45 +5,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "place_impl.h"
+#include "placement_impl.h"
 #include "proc.h"
 #include "quantity.h"
 
 /* Leave out what the kernel does not let this thread have, whatever it asks for: in a container
  * hwloc may not find the cpuset. */
-static void ask_kernel(const struct placing *placing)
+static void ask_kernel(const struct affinity *affinity)
 {
     hwloc_bitmap_t own = hwloc_bitmap_alloc(), given = hwloc_bitmap_alloc();
-    hwloc_topology_t t = placing->topology;
+    hwloc_topology_t t = affinity->topology;
     if (own && given && hwloc_get_cpubind(t, own, HWLOC_CPUBIND_THREAD) == 0 &&
-        hwloc_set_cpubind(t, placing->allowed, HWLOC_CPUBIND_THREAD) == 0) {
+        hwloc_set_cpubind(t, affinity->allowed, HWLOC_CPUBIND_THREAD) == 0) {
         if (hwloc_get_cpubind(t, given, HWLOC_CPUBIND_THREAD) == 0)
-            hwloc_bitmap_and(placing->allowed, placing->allowed, given);
+            hwloc_bitmap_and(affinity->allowed, affinity->allowed, given);
         hwloc_set_cpubind(t, own, HWLOC_CPUBIND_THREAD);
     }
     hwloc_bitmap_free(own);
     hwloc_bitmap_free(given);
 }
 
-bool placing_open(struct placing *placing)
+bool affinity_open(struct affinity *affinity)
 {
-    *placing = (struct placing){.allowed = hwloc_bitmap_alloc(), .now = hwloc_bitmap_alloc()};
-    if (!placing->allowed || !placing->now || hwloc_topology_init(&placing->topology) ||
-        hwloc_topology_load(placing->topology) ||
-        hwloc_bitmap_copy(placing->allowed, hwloc_topology_get_allowed_cpuset(placing->topology)))
+    *affinity = (struct affinity){.allowed = hwloc_bitmap_alloc(), .now = hwloc_bitmap_alloc()};
+    if (!affinity->allowed || !affinity->now || hwloc_topology_init(&affinity->topology) ||
+        hwloc_topology_load(affinity->topology) ||
+        hwloc_bitmap_copy(affinity->allowed, hwloc_topology_get_allowed_cpuset(affinity->topology)))
         return false;
-    ask_kernel(placing);
-    if (hwloc_get_cpubind(placing->topology, placing->now, HWLOC_CPUBIND_PROCESS))
-        hwloc_bitmap_copy(placing->now, placing->allowed);
+    ask_kernel(affinity);
+    if (hwloc_get_cpubind(affinity->topology, affinity->now, HWLOC_CPUBIND_PROCESS))
+        hwloc_bitmap_copy(affinity->now, affinity->allowed);
     return true;
 }
 
-void placing_close(struct placing *placing)
+void affinity_close(struct affinity *affinity)
 {
-    if (placing->topology)
-        hwloc_topology_destroy(placing->topology);
-    hwloc_bitmap_free(placing->allowed);
-    hwloc_bitmap_free(placing->now);
+    if (affinity->topology)
+        hwloc_topology_destroy(affinity->topology);
+    hwloc_bitmap_free(affinity->allowed);
+    hwloc_bitmap_free(affinity->now);
 }
 
 static void name_file(const char *gpu, const char *file, char path[PATH_MAX])
@@ -62,36 +62,36 @@ static int read_number(const char *gpu, const char *file)
     return (int)number;
 }
 
-void placing_link(const char *gpu, struct place *place)
+void affinity_link(const char *gpu, struct placement *placement)
 {
-    place->lanes = read_number(gpu, "current_link_width");
-    place->lanes_most = read_number(gpu, "max_link_width");
+    placement->lanes = read_number(gpu, "current_link_width");
+    placement->lanes_most = read_number(gpu, "max_link_width");
 }
 
-static void find_near(const struct placing *placing, const char *gpu, const char *local_cpus,
+static void find_near(const struct affinity *affinity, const char *gpu, const char *local_cpus,
                       hwloc_bitmap_t near)
 {
     char path[PATH_MAX];
     name_file(gpu, "local_cpus", path);
     if (!*gpu || hwloc_linux_read_path_as_cpumask(local_cpus ? local_cpus : path, near))
         hwloc_bitmap_zero(near);
-    hwloc_bitmap_and(near, near, placing->allowed);
+    hwloc_bitmap_and(near, near, affinity->allowed);
     if (hwloc_bitmap_iszero(near))
-        hwloc_bitmap_copy(near, placing->allowed);
+        hwloc_bitmap_copy(near, affinity->allowed);
 }
 
-void placing_claim(const struct placing *placing, const char *gpu, const char *local_cpus,
-                   bool wanted, int cpus, struct claim *claim)
+void affinity_claim(const struct affinity *affinity, const char *gpu, const char *local_cpus,
+                    bool wanted, int cpus, struct claim *claim)
 {
-    bool bound = !hwloc_bitmap_isincluded(placing->allowed, placing->now);
+    bool bound = !hwloc_bitmap_isincluded(affinity->allowed, affinity->now);
     hwloc_bitmap_t near = hwloc_bitmap_alloc();
     *claim = (struct claim){0};
     if (!near)
         return;
-    find_near(placing, gpu, local_cpus, near);
+    find_near(affinity, gpu, local_cpus, near);
     claim->moves = wanted && !bound;
-    claim->may_move = wanted && bound && hwloc_bitmap_weight(placing->allowed) <= cpus;
-    hwloc_bitmap_to_ulongs(placing->now, CPU_WORDS, claim->now);
+    claim->may_move = wanted && bound && hwloc_bitmap_weight(affinity->allowed) <= cpus;
+    hwloc_bitmap_to_ulongs(affinity->now, CPU_WORDS, claim->now);
     hwloc_bitmap_to_ulongs(near, CPU_WORDS, claim->near);
     hwloc_bitmap_free(near);
 }
@@ -134,7 +134,7 @@ static bool has_less(const struct claim *claims, int count, int rank)
     return cpus_now(claims, count, rank) + 1e-6 < (double)near / rivals(claims, count, rank);
 }
 
-bool placing_widen(struct claim *claims, int count, int rank)
+bool affinity_widen(struct claim *claims, int count, int rank)
 {
     bool any = false, mine = false;
     for (int i = 0; i < count; i++)
@@ -149,8 +149,8 @@ bool placing_widen(struct claim *claims, int count, int rank)
     return mine;
 }
 
-void placing_share(hwloc_topology_t topology, const struct claim *claims, int count, int rank,
-                   hwloc_bitmap_t share)
+void affinity_share(hwloc_topology_t topology, const struct claim *claims, int count, int rank,
+                    hwloc_bitmap_t share)
 {
     const struct claim *mine = &claims[rank];
     hwloc_bitmap_from_ulongs(share, CPU_WORDS, mine->moves ? mine->near : mine->now);
@@ -170,14 +170,14 @@ void placing_share(hwloc_topology_t topology, const struct claim *claims, int co
     hwloc_bitmap_free(near);
 }
 
-int placing_threads(hwloc_topology_t topology, const struct claim *claims, int count, int rank)
+int affinity_threads(hwloc_topology_t topology, const struct claim *claims, int count, int rank)
 {
     hwloc_bitmap_t mine = hwloc_bitmap_alloc(), other = hwloc_bitmap_alloc();
     int users[CPU_WORDS * 64] = {0};
     double threads = 0;
-    placing_share(topology, claims, count, rank, mine);
+    affinity_share(topology, claims, count, rank, mine);
     for (int i = 0; i < count; i++) {
-        placing_share(topology, claims, count, i, other);
+        affinity_share(topology, claims, count, i, other);
         hwloc_bitmap_and(other, other, mine);
         for (int cpu = hwloc_bitmap_first(other); cpu >= 0; cpu = hwloc_bitmap_next(other, cpu))
             users[cpu]++;
@@ -189,28 +189,29 @@ int placing_threads(hwloc_topology_t topology, const struct claim *claims, int c
     return (int)max_i64(1, (int64_t)(threads + 1e-6));
 }
 
-void placing_take(const struct placing *placing, const struct claim *claims, int count, int rank,
-                  struct place *place)
+void affinity_take(const struct affinity *affinity, const struct claim *claims, int count, int rank,
+                   struct placement *placement)
 {
     hwloc_bitmap_t mine = hwloc_bitmap_alloc(), near = hwloc_bitmap_alloc();
-    placing_share(placing->topology, claims, count, rank, mine);
+    affinity_share(affinity->topology, claims, count, rank, mine);
     hwloc_bitmap_from_ulongs(near, CPU_WORDS, claims[rank].near);
-    place->bound = PLACE_LAUNCHER;
+    placement->bound = PLACEMENT_LAUNCHER;
     if (claims[rank].moves &&
-        (hwloc_bitmap_isequal(mine, placing->now) ||
-         hwloc_set_cpubind(placing->topology, mine, HWLOC_CPUBIND_PROCESS) == 0))
-        place->bound =
-            *place->gpu && !hwloc_bitmap_isequal(near, placing->allowed) ? PLACE_NEAR : PLACE_SHARE;
+        (hwloc_bitmap_isequal(mine, affinity->now) ||
+         hwloc_set_cpubind(affinity->topology, mine, HWLOC_CPUBIND_PROCESS) == 0))
+        placement->bound = *placement->gpu && !hwloc_bitmap_isequal(near, affinity->allowed)
+                               ? PLACEMENT_NEAR
+                               : PLACEMENT_SHARE;
     else
-        hwloc_bitmap_copy(mine, placing->now);
-    if (hwloc_bitmap_isequal(mine, placing->allowed))
-        place->bound = PLACE_FREE;
-    place->threads = placing_threads(placing->topology, claims, count, rank);
-    hwloc_bitmap_list_snprintf(place->cpus, sizeof place->cpus, mine);
+        hwloc_bitmap_copy(mine, affinity->now);
+    if (hwloc_bitmap_isequal(mine, affinity->allowed))
+        placement->bound = PLACEMENT_FREE;
+    placement->threads = affinity_threads(affinity->topology, claims, count, rank);
+    hwloc_bitmap_list_snprintf(placement->cpus, sizeof placement->cpus, mine);
     hwloc_bitmap_and(near, near, mine);
-    place->nearby = hwloc_bitmap_weight(near);
-    hwloc_cpuset_to_nodeset(placing->topology, mine, near);
-    hwloc_bitmap_list_snprintf(place->numa, sizeof place->numa, near);
+    placement->nearby = hwloc_bitmap_weight(near);
+    hwloc_cpuset_to_nodeset(affinity->topology, mine, near);
+    hwloc_bitmap_list_snprintf(placement->numa, sizeof placement->numa, near);
     hwloc_bitmap_free(mine);
     hwloc_bitmap_free(near);
 }
@@ -224,7 +225,7 @@ static int nearby(const struct claim *claim)
     return count;
 }
 
-int placing_choose(const struct claim *claims, int count, int rank, int gpus)
+int affinity_choose(const struct claim *claims, int count, int rank, int gpus)
 {
     int chosen = 0;
     int *loads = calloc((size_t)gpus, sizeof *loads);

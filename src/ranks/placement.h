@@ -8,7 +8,7 @@
 #include "comm.h"
 
 /* Plain data. */
-struct place {
+struct placement {
     char host[64];
     char device[96]; /* "NVIDIA H200" */
     char gpu[16];    /* its PCI address, 0000:1b:00.0; empty on the CPU */
@@ -19,7 +19,7 @@ struct place {
     int online;      /* CPUs of the computer */
     int lanes, lanes_most; /* of the GPU's link: in use, and available; 0: not known */
     /* Not bound; bound by launcher or user; bound here, near the GPU or to a share of all CPUs. */
-    enum { PLACE_FREE, PLACE_LAUNCHER, PLACE_NEAR, PLACE_SHARE } bound;
+    enum { PLACEMENT_FREE, PLACEMENT_LAUNCHER, PLACEMENT_NEAR, PLACEMENT_SHARE } bound;
     bool widened; /* its launcher had bound it to fewer CPUs than its share */
 };
 
@@ -28,20 +28,21 @@ struct place {
  * ranks as possible; among such GPUs, the one nearest to the CPUs that the rank is bound to,
  * otherwise the first, is chosen.  Where the ranks do not see the same GPUs, a rank takes the one
  * with its local number. */
-int place_choose_gpu(const struct comm *comm, int gpus, bool binds);
+int placement_choose_gpu(const struct comm *comm, int gpus, bool binds);
 
 /* Collective over the ranks of a computer.  Bind this process to its share of the CPUs, in whole
- * cores, disjoint from the shares of the other ranks, and describe its place.  The share is one of
- * the CPUs near the GPU at the address `gpu`, or of all CPUs where that is empty or near none in
+ * cores, disjoint from the shares of the other ranks, and describe its placement.  The share is one
+ * of the CPUs near the GPU at the address `gpu`, or of all CPUs where that is empty or near none in
  * particular.  Ranks that were bound already stay where they are, unless one of them has less than
  * its share of what the job has for itself (launcher_cpus).  Nothing is bound unless that is
  * `wanted`, nor where a rank is alone on its computer without a GPU.  Memory follows the threads:
  * the first thread that touches a page decides where it lies. */
-void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct place *place);
+void placement_bind(const struct comm *comm, const char *gpu, bool wanted,
+                    struct placement *placement);
 
-/* Collective.  Gather the places of all ranks, in their order, on rank 0, which frees them; null on
- * the other ranks. */
-struct place *place_gather(const struct comm *comm, const struct place *mine);
+/* Collective.  Gather the placements of all ranks, in their order, on rank 0, which frees them;
+ * null on the other ranks. */
+struct placement *placement_gather(const struct comm *comm, const struct placement *mine);
 
-/* Print the places, a line each, and whether bindings were widened. */
-void place_print(FILE *out, const struct place *places, int count);
+/* Print the placements, a line each, and whether bindings were widened. */
+void placement_print(FILE *out, const struct placement *placements, int count);

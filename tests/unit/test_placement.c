@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "place_impl.h"
+#include "placement_impl.h"
 
 /* The list of local CPUs; hwloc needs its complete path. */
 static const char *local_cpus(void)
@@ -62,22 +62,22 @@ static void near_last(const cpu_set_t *set)
 }
 
 /* Places this process as the first of `count` ranks with the same claim. */
-static struct place place_among(int count, const char *gpu, const char *cpus, bool wanted,
-                                int job_cpus)
+static struct placement place_among(int count, const char *gpu, const char *cpus, bool wanted,
+                                    int job_cpus)
 {
-    struct placing placing;
+    struct affinity affinity;
     struct claim claims[4];
-    struct place place = {0};
-    snprintf(place.gpu, sizeof place.gpu, "%s", gpu);
-    if (placing_open(&placing)) {
-        placing_claim(&placing, gpu, cpus, wanted, job_cpus, &claims[0]);
+    struct placement placement = {0};
+    snprintf(placement.gpu, sizeof placement.gpu, "%s", gpu);
+    if (affinity_open(&affinity)) {
+        affinity_claim(&affinity, gpu, cpus, wanted, job_cpus, &claims[0]);
         for (int i = 1; i < count; i++)
             claims[i] = claims[0];
-        place.widened = placing_widen(claims, count, 0);
-        placing_take(&placing, claims, count, 0, &place);
+        placement.widened = affinity_widen(claims, count, 0);
+        affinity_take(&affinity, claims, count, 0, &placement);
     }
-    placing_close(&placing);
-    return place;
+    affinity_close(&affinity);
+    return placement;
 }
 
 static const char some_gpu[] = "0000:1B:00.0";
@@ -86,20 +86,20 @@ static int binds(const cpu_set_t *before)
 {
     cpu_set_t after;
     near_last(before);
-    struct place place = place_among(1, some_gpu, local_cpus(), true, 0);
+    struct placement placement = place_among(1, some_gpu, local_cpus(), true, 0);
     sched_getaffinity(0, sizeof after, &after);
-    return CPU_COUNT(&after) != 1 || place.bound != PLACE_NEAR || place.threads != 1 ||
-           place.nearby != 1 || atoi(place.cpus) != first_cpu(&after);
+    return CPU_COUNT(&after) != 1 || placement.bound != PLACEMENT_NEAR || placement.threads != 1 ||
+           placement.nearby != 1 || atoi(placement.cpus) != first_cpu(&after);
 }
 
 static int stays_when_not_wanted(const cpu_set_t *before)
 {
     cpu_set_t after;
     near_last(before);
-    struct place place = place_among(1, some_gpu, local_cpus(), false, INT_MAX);
+    struct placement placement = place_among(1, some_gpu, local_cpus(), false, INT_MAX);
     sched_getaffinity(0, sizeof after, &after);
-    return !CPU_EQUAL(before, &after) || place.bound != PLACE_FREE ||
-           place.threads != CPU_COUNT(before);
+    return !CPU_EQUAL(before, &after) || placement.bound != PLACEMENT_FREE ||
+           placement.threads != CPU_COUNT(before);
 }
 
 static void bind_to_first(const cpu_set_t *before)
@@ -116,30 +116,31 @@ static int stays_where_it_was_bound(const cpu_set_t *before)
     cpu_set_t after;
     bind_to_first(before);
     near_last(before);
-    struct place place = place_among(1, some_gpu, local_cpus(), true, CPU_COUNT(before) - 1);
+    struct placement placement =
+        place_among(1, some_gpu, local_cpus(), true, CPU_COUNT(before) - 1);
     sched_getaffinity(0, sizeof after, &after);
     return CPU_COUNT(&after) != 1 || first_cpu(&after) != first_cpu(before) ||
-           place.bound != PLACE_LAUNCHER || place.nearby != 0 || place.threads != 1 ||
-           place.widened;
+           placement.bound != PLACEMENT_LAUNCHER || placement.nearby != 0 ||
+           placement.threads != 1 || placement.widened;
 }
 
 static int is_widened(const cpu_set_t *before)
 {
     cpu_set_t after;
     bind_to_first(before);
-    struct place place = place_among(1, "", NULL, true, CPU_COUNT(before));
+    struct placement placement = place_among(1, "", NULL, true, CPU_COUNT(before));
     sched_getaffinity(0, sizeof after, &after);
-    return !CPU_EQUAL(before, &after) || place.bound != PLACE_FREE ||
-           place.threads != CPU_COUNT(before) || !place.widened;
+    return !CPU_EQUAL(before, &after) || placement.bound != PLACEMENT_FREE ||
+           placement.threads != CPU_COUNT(before) || !placement.widened;
 }
 
 static int divides(const cpu_set_t *before)
 {
     cpu_set_t after;
-    struct place place = place_among(2, "", NULL, true, 0);
+    struct placement placement = place_among(2, "", NULL, true, 0);
     sched_getaffinity(0, sizeof after, &after);
-    return CPU_COUNT(&after) >= CPU_COUNT(before) || place.bound != PLACE_SHARE ||
-           place.threads != CPU_COUNT(&after);
+    return CPU_COUNT(&after) >= CPU_COUNT(before) || placement.bound != PLACEMENT_SHARE ||
+           placement.threads != CPU_COUNT(&after);
 }
 
 static int stays_without_a_place(const cpu_set_t *before)
@@ -149,10 +150,10 @@ static int stays_without_a_place(const cpu_set_t *before)
     int wrong = 0;
     for (int i = 0; i < 3; i++) {
         write_mask(masks[i]);
-        wrong += place_among(1, some_gpu, local_cpus(), true, 0).bound != PLACE_FREE;
+        wrong += place_among(1, some_gpu, local_cpus(), true, 0).bound != PLACEMENT_FREE;
     }
-    wrong += place_among(1, "ffff:ff:ff.f", NULL, true, 0).bound != PLACE_FREE;
-    wrong += place_among(1, "", local_cpus(), true, 0).bound != PLACE_FREE;
+    wrong += place_among(1, "ffff:ff:ff.f", NULL, true, 0).bound != PLACEMENT_FREE;
+    wrong += place_among(1, "", local_cpus(), true, 0).bound != PLACEMENT_FREE;
     sched_getaffinity(0, sizeof after, &after);
     return wrong + !CPU_EQUAL(before, &after);
 }
@@ -195,10 +196,10 @@ static void test_shares_are_disjoint_and_all_there_is(void **state)
         for (int i = 0; i < 4; i++)
             claims[i] = (struct claim){.now = {1}, .near = {near[c][i]}, .moves = true};
         for (int i = 0; i < 4; i++) {
-            placing_share(topology, claims, 4, i, share);
+            affinity_share(topology, claims, 4, i, share);
             unsigned long mask = hwloc_bitmap_to_ulong(share);
             assert_true(mask && (mask & ~near[c][i]) == 0 && (mask & taken) == 0);
-            assert_int_equal(placing_threads(topology, claims, 4, i), hwloc_bitmap_weight(share));
+            assert_int_equal(affinity_threads(topology, claims, 4, i), hwloc_bitmap_weight(share));
             assert_true((mask & 0x5555555555555555) << 1 == (mask & 0xaaaaaaaaaaaaaaaa));
             taken |= mask;
         }
@@ -217,13 +218,13 @@ static void test_shared_cpus_count_by_parts(void **state)
     struct claim claims[40];
     for (int i = 0; i < 40; i++)
         claims[i] = (struct claim){.now = {i < 4 ? low : high}, .near = {all}};
-    assert_int_equal(placing_threads(topology, claims, 4, 0), 8);
-    assert_int_equal(placing_threads(topology, claims, 5, 4), 32);
-    assert_int_equal(placing_threads(topology, claims, 40, 39), 1);
+    assert_int_equal(affinity_threads(topology, claims, 4, 0), 8);
+    assert_int_equal(affinity_threads(topology, claims, 5, 4), 32);
+    assert_int_equal(affinity_threads(topology, claims, 40, 39), 1);
     for (int i = 0; i < 40; i++)
         claims[i].moves = true;
-    assert_int_equal(placing_threads(topology, claims, 40, 7), 1);
-    assert_int_equal(placing_threads(topology, claims, 32, 31), 2);
+    assert_int_equal(affinity_threads(topology, claims, 40, 7), 1);
+    assert_int_equal(affinity_threads(topology, claims, 32, 31), 2);
     hwloc_topology_destroy(topology);
 }
 
@@ -236,7 +237,7 @@ static int widened(const unsigned long now[4], const unsigned long near[4], bool
     for (int rank = 0; rank < 4; rank++) {
         for (int i = 0; i < 4; i++)
             claims[i] = (struct claim){.now = {now[i]}, .near = {near[i]}, .may_move = may_move};
-        less |= placing_widen(claims, 4, rank) << rank;
+        less |= affinity_widen(claims, 4, rank) << rank;
         for (int i = 0; i < 4; i++)
             assert_int_equal(claims[i].moves, claims[0].moves);
     }
@@ -278,11 +279,11 @@ static void test_ranks_take_the_gpus_near_their_cpus(void **state)
     for (int i = 0; i < 8; i++)
         claim_gpus(&claims[4 * i], i % 4 < 2 ? low : high, false);
     for (int i = 0; i < 8; i++)
-        assert_int_equal(placing_choose(claims, 8, i, 4), near[i]);
+        assert_int_equal(affinity_choose(claims, 8, i, 4), near[i]);
     for (int i = 0; i < 8; i++)
         claim_gpus(&claims[4 * i], all, true);
     for (int i = 0; i < 8; i++)
-        assert_int_equal(placing_choose(claims, 8, i, 4), any[i]);
+        assert_int_equal(affinity_choose(claims, 8, i, 4), any[i]);
 }
 
 int main(void)
