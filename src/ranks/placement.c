@@ -11,12 +11,12 @@
 
 enum { GPUS_MAX = 64 };
 
-static void name_host(struct placement *placement)
+static void name_host(struct placement *p)
 {
-    if (gethostname(placement->host, sizeof placement->host))
-        strcpy(placement->host, "?");
-    placement->host[sizeof placement->host - 1] = '\0';
-    placement->host[strcspn(placement->host, ".")] = '\0';
+    if (gethostname(p->host, sizeof p->host))
+        strcpy(p->host, "?");
+    p->host[sizeof p->host - 1] = '\0';
+    p->host[strcspn(p->host, ".")] = '\0';
 }
 
 /* What a rank sees of its computer's GPUs. */
@@ -60,24 +60,23 @@ int placement_choose_gpu(const struct comm *comm, int gpus, bool binds)
     return chosen;
 }
 
-void placement_bind(const struct comm *comm, const char *gpu, bool wanted,
-                    struct placement *placement)
+void placement_bind(const struct comm *comm, const char *gpu, bool wanted, struct placement *p)
 {
     struct affinity affinity;
     struct claim mine = {0};
-    *placement =
+    *p =
         (struct placement){.cpus = "?", .threads = 1, .online = (int)sysconf(_SC_NPROCESSORS_ONLN)};
-    snprintf(placement->gpu, sizeof placement->gpu, "%s", gpu);
-    name_host(placement);
+    snprintf(p->gpu, sizeof p->gpu, "%s", gpu);
+    name_host(p);
     if (*gpu)
-        affinity_link(gpu, placement);
+        affinity_link(gpu, p);
     bool known = affinity_open(&affinity);
     if (known)
         affinity_claim(&affinity, gpu, NULL, wanted, comm->cpus, &mine);
     struct claim *everyones = comm_local_gather(comm, &mine, sizeof mine);
-    placement->widened = affinity_widen(everyones, comm->local_size, comm->local_rank);
+    p->widened = affinity_widen(everyones, comm->local_size, comm->local_rank);
     if (known)
-        affinity_take(&affinity, everyones, comm->local_size, comm->local_rank, placement);
+        affinity_take(&affinity, everyones, comm->local_size, comm->local_rank, p);
     free(everyones);
     affinity_close(&affinity);
 }
@@ -98,16 +97,16 @@ struct placement *placement_gather(const struct comm *comm, const struct placeme
     return placements;
 }
 
-static void print_line(FILE *out, int rank, const struct placement *placement)
+static void print_line(FILE *out, int rank, const struct placement *p)
 {
     static const char *const how[] = {"", ", bound by the launcher", ", bound near the GPU",
                                       ", bound to its share"};
-    fprintf(out, "%-9s %3d %s", rank == 0 ? "Ranks" : "", rank, placement->host);
-    if (*placement->gpu)
-        fprintf(out, ", %s %s", placement->device, placement->gpu);
-    if (*placement->numa)
-        fprintf(out, ", NUMA %s", placement->numa);
-    fprintf(out, ", CPUs %s%s\n", placement->cpus, how[placement->bound]);
+    fprintf(out, "%-9s %3d %s", rank == 0 ? "Ranks" : "", rank, p->host);
+    if (*p->gpu)
+        fprintf(out, ", %s %s", p->device, p->gpu);
+    if (*p->numa)
+        fprintf(out, ", NUMA %s", p->numa);
+    fprintf(out, ", CPUs %s%s\n", p->cpus, how[p->bound]);
 }
 
 void placement_print(FILE *out, const struct placement *placements, int count)
