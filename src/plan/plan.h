@@ -32,6 +32,7 @@ struct roofline {
     double seconds;
     double link_s[STAGE_COUNT];   /* seconds that each stage's link is busy; 0: it has none */
     double passes[OPERAND_COUNT]; /* how often each matrix is read, by all ranks together */
+    double steps_s;               /* seconds that steps cost, whatever their size */
     double add_s;                 /* seconds to add the layers' products */
     double cost;                  /* what the planner minimises */
 };

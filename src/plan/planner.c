@@ -11,12 +11,14 @@
 #include "triangle.h"
 
 enum {
-    TILES_MAX = 1 << 28, /* of all ranks: more take too long even to count */
-    HELD_MAX = 1024,     /* slabs whose panels of A or B the device keeps */
-    LEFT_OUT = 8,        /* at most one rank of so many is left out of the grid */
-    LINES_MAX = 8,       /* short side of a grid that leaves ranks out */
+    TILES_MAX = 1 << 28,   /* of all ranks: more take too long even to count */
+    HELD_MAX = 1024,       /* slabs whose panels of A or B the device keeps */
+    LINES_MAX = 8,         /* short side of a grid that leaves a few ranks out */
+    FEW = 8,               /* ranks any number of which may be left out */
+    STEP_LEAST = 32 << 20, /* bytes of A and of B that all ranks need in a step, on a GPU */
 };
-static const double clearly = 0.95; /* of the cost without */
+/* Ranks are left out where that saves so much of the cost with them, and of the time. */
+static const double clearly = 0.95, worth_s = 0.1;
 
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
 static int64_t widest_tile(const struct query *q, struct plan *plan)
@@ -56,15 +58,24 @@ static struct machine slower(const struct machine *machine)
     return slow;
 }
 
-/* What is to be least: the roofline, which counts twice, and that under lower rates; among plans
- * that are as good, a little of the reading. */
+/* Steps should take no more than a fiftieth of the time, and have enough to read at a time. */
+static double steps_cost(const struct query *q, const struct plan *plan)
+{
+    static const double part = 0.02, weight = 20, of_small = 0.1;
+    const double seconds = plan->roofline.seconds;
+    bool small = q->machine->gpu && plan->slabs > 1 && plan_step_bytes(q->p, plan) < STEP_LEAST;
+    return weight * fmax(0, plan->roofline.steps_s - part * seconds) + small * of_small * seconds;
+}
+
+/* What is to be least: the roofline, which counts twice, and that under lower rates; steps that are
+ * too many or too small; among plans that are as good, a little of the reading. */
 static double judge(const struct query *q, struct plan *plan)
 {
     struct machine slow = slower(q->machine);
     struct plan slowed = *plan;
     plan_roofline(&(struct query){q->p, &slow, q->request}, &slowed);
     plan_roofline(q, plan);
-    return (2 * plan->roofline.seconds + slowed.roofline.seconds) / 3 +
+    return (2 * plan->roofline.seconds + slowed.roofline.seconds) / 3 + steps_cost(q, plan) +
            (q->machine->files_in_memory ? 0.01 : 0.1) * plan->roofline.link_s[STAGE_READ];
 }
 
@@ -218,28 +229,6 @@ static void search_grid(const struct query *q, struct plan *plan, struct plan *b
     compare(q, plan, best);
 }
 
-/* Grids that leave a few ranks out, for numbers of ranks without a good divisor: only where that is
- * clearly better. */
-static void search_smaller_grids(const struct query *q, struct plan *plan, struct plan *best)
-{
-    struct plan smaller = {0};
-    int all = q->machine->ranks;
-    for (int lines = 2; lines <= LINES_MAX && lines * lines <= all; lines++) {
-        int others = all / lines, out = all - lines * others;
-        if (out == 0 || out > all / LEFT_OUT)
-            continue;
-        plan->grid_rows = lines;
-        plan->grid_cols = others;
-        search_grid(q, plan, &smaller);
-        plan->grid_rows = others;
-        plan->grid_cols = lines;
-        search_grid(q, plan, &smaller);
-    }
-    bool none = best->roofline.seconds == 0, found = smaller.roofline.seconds > 0;
-    if (found && (none || smaller.roofline.cost < clearly * best->roofline.cost))
-        *best = smaller;
-}
-
 /* A triangle is one super-block, of a tile a rank. */
 static void set_triangle(const struct query *q, int rows, int cols, struct plan *plan)
 {
@@ -258,35 +247,94 @@ static void set_triangle(const struct query *q, int rows, int cols, struct plan 
     }
 }
 
-static void search_triangles(const struct query *q, struct plan *plan, struct plan *best)
+/* A grid in which each rank has a part of C. */
+static void search_lines(const struct query *q, int rows, int cols, struct plan *plan,
+                         struct plan *best)
 {
-    for (int cols = 1; cols <= q->machine->ranks; cols++)
-        if (q->machine->ranks % cols == 0) {
-            set_triangle(q, q->machine->ranks / cols, cols, plan);
-            search_slabs(q, plan, best);
-        }
+    if (rows > q->p->m || cols > q->p->n / problem_width(q->p))
+        return;
+    if (problem_is_triangle(q->p)) {
+        set_triangle(q, rows, cols, plan);
+        search_slabs(q, plan, best);
+        return;
+    }
+    plan->grid_rows = rows;
+    plan->grid_cols = cols;
+    search_grid(q, plan, best);
+}
+
+/* All grids of so many ranks. */
+static void search_ranks(const struct query *q, int ranks, struct plan *plan, struct plan *best)
+{
+    for (int rows = 1; rows <= min_i64(ranks, q->p->m); rows++)
+        if (ranks % rows == 0)
+            search_lines(q, rows, ranks / rows, plan, best);
+}
+
+/* Grids that leave a few ranks out, for numbers of ranks without a good divisor. */
+static void search_good_divisors(const struct query *q, struct plan *plan, struct plan *best)
+{
+    int all = q->machine->ranks;
+    for (int lines = 2; lines <= LINES_MAX && lines * lines <= all; lines++) {
+        if (all % lines == 0)
+            continue;
+        search_lines(q, lines, all / lines, plan, best);
+        search_lines(q, all / lines, lines, plan, best);
+    }
+}
+
+/* What no plan of so many ranks is faster than: their products, and each operand read once. */
+static double least_seconds(const struct query *q, const struct plan *plan, int ranks)
+{
+    const struct problem *p = q->p;
+    const double lines[] = {(double)p->m, (double)p->n};
+    double step = 0; /* bytes of a step of k */
+    for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+        if (problem_has_panels(p, i))
+            step += lines[i] * embedding_stored(p, i) * (double)problem_element(p, i);
+    return fmax(2 * problem_products(p) / plan->gemm_flops_per_s / ranks,
+                step / q->machine->disk_read_bytes_per_s) *
+           (double)(problem_reads_ab(p) ? p->k : 0);
+}
+
+/* Half of the ranks, on whole nodes; of a few ranks all but one. */
+static int fewer_ranks(const struct machine *machine, int ranks)
+{
+    if (ranks <= FEW)
+        return ranks - 1;
+    return ranks / 2 -
+           (ranks / 2 > machine->ranks_per_node ? ranks / 2 % machine->ranks_per_node : 0);
+}
+
+/* More ranks are not always faster: they need parts of the same panels, and wait for each other.
+ * So a part of them may be clearly better than all. */
+static void search_fewer_ranks(const struct query *q, struct plan *plan, struct plan *best)
+{
+    struct plan fewer = {0};
+    if (!problem_is_triangle(q->p))
+        search_good_divisors(q, plan, &fewer);
+    for (int ranks = fewer_ranks(q->machine, q->machine->ranks); ranks > 0;
+         ranks = fewer_ranks(q->machine, ranks))
+        if (best->roofline.seconds == 0 ||
+            least_seconds(q, plan, ranks) < clearly * best->roofline.seconds)
+            search_ranks(q, ranks, plan, &fewer);
+    bool none = best->roofline.seconds == 0, found = fewer.roofline.seconds > 0;
+    if (found && (none || (fewer.roofline.cost < clearly * best->roofline.cost &&
+                           fewer.roofline.seconds < best->roofline.seconds - worth_s)))
+        *best = fewer;
 }
 
 static void search_grids(const struct query *q, struct plan *plan, struct plan *best)
 {
-    if (problem_is_triangle(q->p)) {
-        search_triangles(q, plan, best);
-        return;
-    }
-    if (q->request->grid_rows) {
-        plan->grid_rows = q->request->grid_rows;
-        plan->grid_cols = q->request->grid_cols;
+    const struct plan_request *request = q->request;
+    if (request->grid_rows && !problem_is_triangle(q->p)) {
+        plan->grid_rows = request->grid_rows;
+        plan->grid_cols = request->grid_cols;
         search_grid(q, plan, best);
         return;
     }
-    for (int rows = 1; rows <= q->machine->ranks; rows++) {
-        if (q->machine->ranks % rows != 0)
-            continue;
-        plan->grid_rows = rows;
-        plan->grid_cols = q->machine->ranks / rows;
-        search_grid(q, plan, best);
-    }
-    search_smaller_grids(q, plan, best);
+    search_ranks(q, q->machine->ranks, plan, best);
+    search_fewer_ranks(q, plan, best);
 }
 
 /* The smallest plan does not fit: say what it needs, which is left in `plan`. */

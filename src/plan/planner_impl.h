@@ -137,6 +137,11 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
                             const struct plan_request *request, const struct plan *plan,
                             const struct tile_product *product);
 
+/* Seconds that a step, a slab of a super-block, costs on its way to the devices, whatever its size;
+ * and bytes of A and of B that all ranks need for it. */
+double plan_step_seconds(const struct plan *plan);
+double plan_step_bytes(const struct problem *p, const struct plan *plan);
+
 /* The pace at which files in memory are read while C is written there, which takes bandwidth, and
  * CPUs where there are fewer than readers and writers. */
 double plan_pace_beside_writing(const struct machine *machine, const struct plan *plan);

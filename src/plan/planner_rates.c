@@ -3,19 +3,22 @@
 #include <math.h>
 
 #include "check_size.h"
+#include "embedding.h"
 #include "integers.h"
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
 
 enum {
-    STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
-    GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
-    GEMM_BLOCK = 128,       /* of C, side: what a multiprocessor computes at a time, more or less */
+    GEMM_HALF_SLAB = 64, /* a slab this long runs at half the rate: accumulators in and out */
+    GEMM_BLOCK = 128,    /* of C, side: what a multiprocessor computes at a time, more or less */
 };
 static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
 static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
 static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */
+/* A slab of a super-block: launches, events and slots; then votes, and ranks that wait for panels
+ * that they share.  Measured on H100s and H200s with one and two ranks. */
+static const double step_alone_s = 50e-6, step_shared_s = 250e-6;
 
 /* Rate of the disk with runs of this many bytes. */
 static double run_factor(const struct machine *machine, double run_bytes)
@@ -181,7 +184,24 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
     if (problem_of_bytes(p) && machine->gpu)
         moved += integers_moved(p, product);
     return 2 * computed * k / plan->gemm_flops_per_s * (1 + GEMM_HALF_SLAB / (double)plan->slab) +
-           moved / machine->device_bytes_per_s + slabs * STEP_MICROSECONDS * 1e-6;
+           moved / machine->device_bytes_per_s + slabs * step_alone_s;
+}
+
+double plan_step_seconds(const struct plan *plan)
+{
+    return plan->grid_rows * plan->grid_cols > 1 ? step_shared_s : step_alone_s;
+}
+
+double plan_step_bytes(const struct problem *p, const struct plan *plan)
+{
+    const double lines[] = {(double)min_i64(p->m, plan->tile_rows * plan->grid_rows),
+                            (double)min_i64(p->n, plan->tile_cols * plan->grid_cols)};
+    double bytes = 0;
+    for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+        if (problem_has_panels(p, i))
+            bytes += (plan->triangle ? (double)p->n : lines[i]) * embedding_stored(p, i) *
+                     (double)problem_element(p, i);
+    return bytes * (double)plan->slab;
 }
 
 double plan_first_wait(const struct problem *p, const struct plan *plan, const struct block *tile,

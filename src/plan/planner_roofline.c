@@ -5,6 +5,7 @@
 
 #include "planner_impl.h"
 #include "quantity.h"
+#include "schedule.h"
 
 /* Seconds of the device for a super-block.  A tile leaves it beside all of the next one or, where
  * they share accumulators, beside its last slab and the next one's first one: into slots where
@@ -51,6 +52,7 @@ void plan_roofline(const struct query *q, struct plan *plan)
     static const enum stage stages[] = {STAGE_READ, STAGE_NETWORK, STAGE_IN, STAGE_GEMM, STAGE_OUT};
     struct super_needs kinds[NEEDS_MOST];
     const struct super_needs *end = kinds + plan_needs(q, plan, kinds);
+    const double steps_s = plan_step_seconds(plan) * (double)plan->slabs;
     plan->roofline.seconds = 0;
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
         plan->roofline.link_s[stages[i]] = 0;
@@ -63,7 +65,7 @@ void plan_roofline(const struct query *q, struct plan *plan)
         for (int i = 0; i < OPERAND_COUNT; i++)
             plan->roofline.passes[i] += n->count * n->part[i];
         double read = n->read + (n->first ? 0 : n->work.lost);
-        double feed = fmax(fmax(read, n->network), fmax(n->again, n->in));
+        double feed = fmax(fmax(read, n->network), fmax(n->again, n->in + steps_s));
         double device = device_seconds(q, plan, n);
         plan->roofline.seconds += n->count * (n->first ? first_seconds(q, plan, feed, device)
                                                        : next_seconds(q, plan, n, feed, device));
@@ -73,4 +75,5 @@ void plan_roofline(const struct query *q, struct plan *plan)
     plan->roofline.link_s[STAGE_WRITE] = plan_write_seconds(
         q, plan, problem_elements(q->p) * (double)problem_element(q->p, OPERAND_C));
     plan->roofline.seconds += fmax(last->write * strip, last->write - last->slab * (1 - strip));
+    plan->roofline.steps_s = steps_s * (double)schedule_supers(plan);
 }

@@ -207,6 +207,8 @@ static struct interval rank_copy(struct sim *s, const struct node_state *node,
         int64_t lines = schedule_lines(s->p, s->plan, (enum operand)operand, &rank->tile);
         double bytes = (double)step->k * (double)lines * s->element[operand];
         double takes = bytes / s->machine->in_bytes_per_s;
+        if (first)
+            takes += (double)step->slabs * plan_step_seconds(s->plan);
         struct interval copy =
             serve(&rank->in, span_after(need->arrived, rank->gate), bytes, takes);
         come = first ? copy : span_join(come, copy);
