@@ -37,7 +37,7 @@ bool drain_computes(const struct drain *d)
 static int load_c0(struct drain *d, const struct block *part, int buffer, struct error *err)
 {
     struct device *dev = d->device;
-    struct matrix c0 = {d->problem->held[OPERAND_C], d->c0[buffer], part->cols, *part};
+    struct device_matrix c0 = {d->problem->held[OPERAND_C], d->c0[buffer], part->cols, *part};
     intake_interrupt(d->in);
     if (dev->wait(dev, STREAM_IN, d->c0_used[buffer], err) || intake_copy(d->in, &c0, NULL, err) ||
         dev->record(dev, d->c0_used[buffer], STREAM_IN, err))
@@ -48,19 +48,19 @@ static int load_c0(struct drain *d, const struct block *part, int buffer, struct
 struct combine drain_combine(const struct drain *d, const struct block *part)
 {
     const struct problem *p = d->problem;
-    return (struct combine){
-        .type = p->held[OPERAND_C],
-        .rows = part->rows,
-        .cols = part->cols,
-        .alpha = d->plan->slabs ? p->alpha : 0,
-        .alpha_i = d->plan->slabs ? p->alpha_i : 0,
-        .beta = p->beta,
-        .beta_i = p->beta_i,
-        .acc = matrix_at(&d->tile, part->row - d->tile.block.row, part->col - d->tile.block.col),
-        .c0 = d->c0[d->parts % 2],
-        .ld_acc = d->tile.ld,
-        .ld_c0 = part->cols,
-        .whole = p->exact};
+    return (struct combine){.type = p->held[OPERAND_C],
+                            .rows = part->rows,
+                            .cols = part->cols,
+                            .alpha = d->plan->slabs ? p->alpha : 0,
+                            .alpha_i = d->plan->slabs ? p->alpha_i : 0,
+                            .beta = p->beta,
+                            .beta_i = p->beta_i,
+                            .acc = device_matrix_at(&d->tile, part->row - d->tile.block.row,
+                                                    part->col - d->tile.block.col),
+                            .c0 = d->c0[d->parts % 2],
+                            .ld_acc = d->tile.ld,
+                            .ld_c0 = part->cols,
+                            .whole = p->exact};
 }
 
 /* C = alpha acc + beta C0 in the accumulators of one part of the tile. */
@@ -95,7 +95,7 @@ static struct mirrored as_c(const struct drain *d)
                              p->held[OPERAND_C], p->exact, &d->to};
 }
 
-static int mirror_part(struct drain *d, const struct matrix *acc, const struct block *part,
+static int mirror_part(struct drain *d, const struct device_matrix *acc, const struct block *part,
                        const struct mirrored *how, struct error *err)
 {
     struct device *dev = d->device;
@@ -103,23 +103,24 @@ static int mirror_part(struct drain *d, const struct matrix *acc, const struct b
     const struct block of = triangle_mirror(part, width);
     const bool with_c0 = how->beta != 0 || how->beta_i != 0;
     int buffer = (int)(d->parts % 2);
-    struct mirror mirror = {.type = how->type,
-                            .rows = of.rows,
-                            .cols = of.cols / width,
-                            .alpha = how->alpha,
-                            .beta = how->beta,
-                            .acc = matrix_at(acc, of.row - acc->block.row, of.col - acc->block.col),
-                            .c0 = d->c0[buffer],
-                            .to = d->mirror,
-                            .ld_acc = acc->ld,
-                            .ld_c0 = part->cols,
-                            .ld_to = part->cols,
-                            .whole = how->whole,
-                            .pairs = d->problem->complex,
-                            .conjugate = problem_is_hermitian(d->problem),
-                            .alpha_i = how->alpha_i,
-                            .beta_i = how->beta_i};
-    struct matrix to = {how->type, d->mirror, part->cols, *part};
+    struct mirror mirror = {
+        .type = how->type,
+        .rows = of.rows,
+        .cols = of.cols / width,
+        .alpha = how->alpha,
+        .beta = how->beta,
+        .acc = device_matrix_at(acc, of.row - acc->block.row, of.col - acc->block.col),
+        .c0 = d->c0[buffer],
+        .to = d->mirror,
+        .ld_acc = acc->ld,
+        .ld_c0 = part->cols,
+        .ld_to = part->cols,
+        .whole = how->whole,
+        .pairs = d->problem->complex,
+        .conjugate = problem_is_hermitian(d->problem),
+        .alpha_i = how->alpha_i,
+        .beta_i = how->beta_i};
+    struct device_matrix to = {how->type, d->mirror, part->cols, *part};
     if (with_c0) {
         d->parts++;
         if (load_c0(d, part, buffer, err))
@@ -142,8 +143,9 @@ static int reflect_square(struct drain *d, int64_t index, struct error *err)
         return 0;
     const struct reflect reflect = {.type = p->type,
                                     .side = square.rows,
-                                    .matrix = matrix_at(&d->tile, square.row - d->tile.block.row,
-                                                        square.col - d->tile.block.col),
+                                    .matrix =
+                                        device_matrix_at(&d->tile, square.row - d->tile.block.row,
+                                                         square.col - d->tile.block.col),
                                     .ld = d->tile.ld,
                                     .conjugate = problem_is_hermitian(p),
                                     .zero = p->alpha < 0 ? -0.0 : 0.0};
@@ -167,7 +169,7 @@ static bool find_mirror(const struct drain *d, const struct block *tile, int64_t
     return false;
 }
 
-int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index,
+int drain_sums_mirror(struct drain *d, const struct device_matrix *acc, int64_t index,
                       const struct sink *to, struct error *err)
 {
     const struct mirrored how = {.alpha = 1, .type = d->problem->sums, .to = to};
@@ -185,7 +187,7 @@ bool drain_is_early(const struct drain *d)
            !problem_reads_c(d->problem);
 }
 
-int drain_begin(struct drain *d, const struct matrix *tile, struct error *err)
+int drain_begin(struct drain *d, const struct device_matrix *tile, struct error *err)
 {
     struct device *dev = d->device;
     if (d->strip > 0 && dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip - 1], err))

@@ -6,8 +6,8 @@
 
 #include "check.h"
 #include "comm.h"
+#include "device_matrix.h"
 #include "intake.h"
-#include "matrix.h"
 #include "outlet.h"
 
 struct drain {
@@ -19,7 +19,7 @@ struct drain {
     struct outlet *out; /* takes C, ... */
     struct sink to;     /* ... which goes there */
     struct check *check;
-    struct matrix tile;    /* that leaves; its block is empty from when all of it is enqueued */
+    struct device_matrix tile; /* that leaves; its block is empty from when all of it is enqueued */
     int64_t ready;         /* of its strips, the first ones, whose products are enqueued */
     int64_t strip;         /* of these, the one that is enqueued next */
     int64_t mirrors, part; /* parts of its mirrors, and of itself, that are */
@@ -52,7 +52,7 @@ bool drain_is_early(const struct drain *drain);
 /* The tile is finished, or if drain_is_early its last slab is not multiplied yet.  All of the tile
  * before is enqueued.  Products enqueued later wait until that one has left the device, since they
  * go into its memory where the plan has two tiles. */
-int drain_begin(struct drain *drain, const struct matrix *tile, struct error *err);
+int drain_begin(struct drain *drain, const struct device_matrix *tile, struct error *err);
 
 /* The last products of strip `index` are enqueued, of the tile that is multiplied. */
 int drain_multiplied(struct drain *drain, int64_t index, struct error *err);
@@ -76,5 +76,5 @@ int drain_part(struct drain *drain, struct error *err);
 int drain_rest(struct drain *drain, struct error *err);
 
 /* Enqueue copies of the mirror (schedule.h) of the strip's sums, as they are, to a sink. */
-int drain_sums_mirror(struct drain *drain, const struct matrix *acc, int64_t index,
+int drain_sums_mirror(struct drain *drain, const struct device_matrix *acc, int64_t index,
                       const struct sink *to, struct error *err);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "comm.h"
-#include "matrix.h"
+#include "device_matrix.h"
 #include "phase.h"
 #include "waits.h"
 #include "window.h"
@@ -402,8 +402,8 @@ static void give(struct intake *in, struct slot *slot)
     pthread_mutex_unlock(&in->lock);
 }
 
-int intake_copy(struct intake *in, const struct matrix *to, const struct matrix *other,
-                struct error *err)
+int intake_copy(struct intake *in, const struct device_matrix *to,
+                const struct device_matrix *other, struct error *err)
 {
     struct device *dev = in->mover.device;
     struct slot *slot;
@@ -411,8 +411,8 @@ int intake_copy(struct intake *in, const struct matrix *to, const struct matrix 
         return err->code;
     const struct block *all = &slot->transfer.block;
     struct block parts[2] = {0};
-    struct copy copies[] = {matrix_copy_common(to, all, slot->memory, &parts[0]),
-                            other ? matrix_copy_common(other, all, slot->memory, &parts[1])
+    struct copy copies[] = {device_matrix_copy_common(to, all, slot->memory, &parts[0]),
+                            other ? device_matrix_copy_common(other, all, slot->memory, &parts[1])
                                   : (struct copy){0}};
     slot->copied = parts[0].rows * parts[0].cols + parts[1].rows * parts[1].cols;
     if (mark_begin(in, slot, err) || dev->copy(dev, STREAM_IN, &copies[0], err) ||

@@ -17,7 +17,7 @@
 
 struct comm;
 struct intake_ring; /* in the window */
-struct matrix;
+struct device_matrix;
 
 struct intake {
     struct mover mover;
@@ -67,8 +67,8 @@ bool intake_comes(struct intake *intake);
 /* Take the next slot that this rank needs and enqueue the copies of what it holds to its place in
  * the matrix and in the other one, which may be null, on STREAM_IN.  Blocks until the slot is full;
  * fails without a complaint (ERROR_ELSEWHERE) when another rank has stopped the ring. */
-int intake_copy(struct intake *intake, const struct matrix *to, const struct matrix *other,
-                struct error *err);
+int intake_copy(struct intake *intake, const struct device_matrix *to,
+                const struct device_matrix *other, struct error *err);
 
 /* The next copy does not begin where the last one ends: STREAM_IN waits for something before it. */
 void intake_interrupt(struct intake *intake);

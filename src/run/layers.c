@@ -4,28 +4,28 @@
 #include "phase.h"
 
 /* Both ends cut a matrix into the same parts. */
-static struct block_cut cut_of(const struct run *run, const struct matrix *matrix)
+static struct block_cut cut_of(const struct run *run, const struct device_matrix *matrix)
 {
     return (struct block_cut){(int64_t)(run->plan->slot_bytes / scalar_size(matrix->type)), 0, 0};
 }
 
-static size_t part_bytes(const struct matrix *matrix, const struct block *part)
+static size_t part_bytes(const struct device_matrix *matrix, const struct block *part)
 {
     return (size_t)(part->rows * part->cols) * scalar_size(matrix->type);
 }
 
-static int take_out(struct run *run, const struct matrix *matrix, const struct block *part,
+static int take_out(struct run *run, const struct device_matrix *matrix, const struct block *part,
                     struct slot *slot, struct error *err)
 {
     struct device *dev = run->device;
-    struct copy copy = matrix_copy_out(slot->memory, matrix, part);
+    struct copy copy = device_matrix_copy_out(slot->memory, matrix, part);
     if (dev->copy(dev, STREAM_OUT, &copy, err))
         return err->code;
     return dev->record(dev, slot->done, STREAM_OUT, err);
 }
 
 /* Each part is copied out while the one before is sent. */
-static void send_matrix(struct run *run, const struct matrix *matrix, int to,
+static void send_matrix(struct run *run, const struct device_matrix *matrix, int to,
                         struct slot *const slots[2], struct error *err)
 {
     struct block_cut cut = cut_of(run, matrix);
@@ -47,19 +47,19 @@ static void send_matrix(struct run *run, const struct matrix *matrix, int to,
 }
 
 /* To the device and onto the matrix there. */
-static int add_part(struct run *run, const struct matrix *matrix, const struct block *part,
+static int add_part(struct run *run, const struct device_matrix *matrix, const struct block *part,
                     struct slot *slot, int buffer, struct error *err)
 {
     struct device *dev = run->device;
     struct event *used = run->drain.c0_used[buffer];
-    struct matrix addend = {matrix->type, run->drain.c0[buffer], part->cols, *part};
-    struct copy copy = matrix_copy_in(&addend, part, slot->memory);
+    struct device_matrix addend = {matrix->type, run->drain.c0[buffer], part->cols, *part};
+    struct copy copy = device_matrix_copy_in(&addend, part, slot->memory);
     struct combine sum = {.type = matrix->type,
                           .rows = part->rows,
                           .cols = part->cols,
                           .alpha = 1,
                           .beta = 1,
-                          .acc = matrix_at(matrix, part->row, part->col),
+                          .acc = device_matrix_at(matrix, part->row, part->col),
                           .c0 = addend.memory,
                           .ld_acc = matrix->ld,
                           .ld_c0 = addend.ld};
@@ -71,8 +71,8 @@ static int add_part(struct run *run, const struct matrix *matrix, const struct b
 }
 
 /* What belongs to the check does not count as bytes of the product. */
-static void receive_part(struct run *run, const struct matrix *matrix, const struct block *part,
-                         struct slot *slot, int from)
+static void receive_part(struct run *run, const struct device_matrix *matrix,
+                         const struct block *part, struct slot *slot, int from)
 {
     struct meter *meter = &run->exchange.meter;
     size_t bytes = part_bytes(matrix, part);
@@ -87,7 +87,7 @@ static void receive_part(struct run *run, const struct matrix *matrix, const str
 }
 
 /* Each part comes while the one before is added. */
-static void add_matrix(struct run *run, const struct matrix *matrix, int from,
+static void add_matrix(struct run *run, const struct device_matrix *matrix, int from,
                        struct slot *const slots[2], struct error *err)
 {
     struct device *dev = run->device;
@@ -105,7 +105,7 @@ static void add_matrix(struct run *run, const struct matrix *matrix, int from,
 }
 
 /* Send the matrices to the layer that adds them, after all that this one adds itself. */
-static void climb(struct run *run, const struct matrix *matrices, int count,
+static void climb(struct run *run, const struct device_matrix *matrices, int count,
                   struct slot *const slots[2], struct error *err)
 {
     const struct comm *comm = run->comm;
@@ -126,7 +126,7 @@ static void add_tile(struct run *run, struct slot *const slots[2], struct error 
     const struct check *check = &run->check;
     const struct block *tile = &run->drain.tile.block;
     const int64_t sums = run->plan->tile_rows * check->classes; /* y, and `before` behind it */
-    const struct matrix matrices[] = {
+    const struct device_matrix matrices[] = {
         {run->acc.type, run->acc.memory, run->acc.ld, {0, 0, tile->rows, tile->cols}},
         {check->problem->exact ? SCALAR_INT64 : SCALAR_DOUBLE, check->y, sums, {0, 0, 2, sums}},
         {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 4, tile->rows}}};

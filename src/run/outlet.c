@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include "comm.h"
-#include "matrix.h"
+#include "device_matrix.h"
 #include "phase.h"
 #include "waits.h"
 
@@ -214,14 +214,14 @@ static void give(struct outlet *o, struct slot *slot)
     pthread_mutex_unlock(&o->lock);
 }
 
-int outlet_copy(struct outlet *o, const struct matrix *from, const struct block *part,
+int outlet_copy(struct outlet *o, const struct device_matrix *from, const struct block *part,
                 const struct sink *to, struct error *err)
 {
     struct device *dev = o->mover.device;
     struct slot *slot;
     if (outlet_take(o, &slot, err))
         return err->code;
-    struct copy copy = matrix_copy_out(slot->memory, from, part);
+    struct copy copy = device_matrix_copy_out(slot->memory, from, part);
     if (dev->record(dev, slot->start, STREAM_OUT, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
         dev->record(dev, slot->done, STREAM_OUT, err))
         return err->code;

@@ -8,7 +8,7 @@
 
 #include "slot.h"
 
-struct matrix;
+struct device_matrix;
 
 struct outlet {
     struct mover mover;
@@ -56,7 +56,7 @@ void outlet_return(struct outlet *outlet, struct slot *slot);
 
 /* Take a slot, enqueue the copy of a part of the matrix to it, on STREAM_OUT, and give it on to be
  * written to a sink, which stays in place.  Blocks until a slot is free. */
-int outlet_copy(struct outlet *outlet, const struct matrix *from, const struct block *part,
+int outlet_copy(struct outlet *outlet, const struct device_matrix *from, const struct block *part,
                 const struct sink *to, struct error *err);
 
 /* The complaint of a thread that has failed, or 0.  Does not block. */

@@ -19,9 +19,9 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
         struct feed *feed = &p->feeds[operand];
         feed->buffers = plan->buffers[operand];
         feed->part.matrix =
-            (struct matrix){.type = problem->held[operand], .ld = plan->ld_panel[operand]};
-        feed->factor = (struct matrix){.type = problem_factor(problem, (enum operand)operand),
-                                       .ld = plan->ld[operand]};
+            (struct device_matrix){.type = problem->held[operand], .ld = plan->ld_panel[operand]};
+        feed->factor = (struct device_matrix){
+            .type = problem_factor(problem, (enum operand)operand), .ld = plan->ld[operand]};
         feed->current = &feed->part;
         if (feed->buffers == 0)
             continue;
@@ -183,19 +183,19 @@ bool panels_come(const struct panels *p, const struct reach *reach)
            (!brings_both(p) || has_buffer(p, OPERAND_A, comes));
 }
 
-int panels_standardize(struct panels *p, const struct matrix *matrix, const struct block *block,
-                       struct error *err)
+int panels_standardize(struct panels *p, const struct device_matrix *matrix,
+                       const struct block *block, struct error *err)
 {
     const struct block *whole = &matrix->block, part = block_common(whole, block);
     if (p->problem->scaling.axis == AXIS_NONE || block_empty(&part))
         return 0;
     struct standardize s = statistics_part(&p->standardize, &part);
-    s.matrix = matrix_at(matrix, part.row - whole->row, part.col - whole->col);
+    s.matrix = device_matrix_at(matrix, part.row - whole->row, part.col - whole->col);
     s.ld = matrix->ld;
     return p->device->standardize(p->device, &s, err);
 }
 
-const struct matrix *panels_factor(const struct panels *p, enum operand operand)
+const struct device_matrix *panels_factor(const struct panels *p, enum operand operand)
 {
     const struct feed *feed = &p->feeds[operand];
     return embedding_needed(p->problem, operand) ? &feed->factor : &feed->current->matrix;
@@ -205,7 +205,8 @@ const struct matrix *panels_factor(const struct panels *p, enum operand operand)
 static int embed(struct panels *p, enum operand operand, const struct block *block,
                  struct error *err)
 {
-    const struct matrix *from = &p->feeds[operand].current->matrix, *to = &p->feeds[operand].factor;
+    const struct device_matrix *from = &p->feeds[operand].current->matrix,
+                               *to = &p->feeds[operand].factor;
     const struct block wanted = embedding_in_file(p->problem, operand, &to->block);
     struct block part = block_common(&from->block, block);
     part = block_common(&part, &wanted);
@@ -213,8 +214,8 @@ static int embed(struct panels *p, enum operand operand, const struct block *blo
         return 0;
     struct block becomes = embedding_of_file(p->problem, operand, &part);
     struct embed e = embedding_make(p->problem, operand, &part);
-    e.from = matrix_at(from, part.row - from->block.row, part.col - from->block.col);
-    e.to = matrix_at(to, becomes.row - to->block.row, becomes.col - to->block.col);
+    e.from = device_matrix_at(from, part.row - from->block.row, part.col - from->block.col);
+    e.to = device_matrix_at(to, becomes.row - to->block.row, becomes.col - to->block.col);
     e.ld_from = from->ld;
     e.ld_to = to->ld;
     return p->device->embed(p->device, &e, err);
@@ -224,7 +225,7 @@ int panels_warm_up(struct panels *p, const struct block *tile, int64_t slab, str
 {
     for (enum operand i = OPERAND_A; i <= OPERAND_B; i++) {
         struct feed *feed = &p->feeds[i];
-        struct matrix *panel = &feed->current->matrix;
+        struct device_matrix *panel = &feed->current->matrix;
         panel->block = schedule_panel(p->problem, p->plan, i, tile, slab);
         feed->factor.block = schedule_factor(p->problem, p->plan, i, tile, slab);
         struct block element = {panel->block.row, panel->block.col, 1, problem_width(p->problem)};
@@ -286,10 +287,10 @@ static struct panel *find_panel(const struct panels *p, enum operand operand,
 /* The panel of op(A) in a triangle: what that of op(B) has of the file for the tile's rows. */
 static struct panel part_of_b(const struct panels *p, const struct block *tile, int64_t slab)
 {
-    const struct matrix *b = &p->feeds[OPERAND_B].current->matrix;
+    const struct device_matrix *b = &p->feeds[OPERAND_B].current->matrix;
     const struct block block = schedule_panel(p->problem, p->plan, OPERAND_A, tile, slab);
     struct panel part = *p->feeds[OPERAND_B].current;
-    part.matrix.memory = matrix_at(b, block.row - b->block.row, block.col - b->block.col);
+    part.matrix.memory = device_matrix_at(b, block.row - b->block.row, block.col - b->block.col);
     part.matrix.block = block;
     return part;
 }

@@ -4,12 +4,12 @@
  * the order of the schedule. */
 #pragma once
 
+#include "device_matrix.h"
 #include "intake.h"
-#include "matrix.h"
 #include "products.h"
 
 struct panel {
-    struct matrix matrix;
+    struct device_matrix matrix;
     struct block whole;  /* what comes: the panel or, in a triangle, that of all ranks */
     int64_t super, slab; /* for which it came; -1: none yet */
     int64_t parts;       /* of it, as it is cut into slots, whose copies are enqueued */
@@ -27,7 +27,7 @@ struct feed {
     struct panel *newest;  /* the one filled last */
     struct panel *current; /* the one that the next product reads */
     struct panel part;     /* of B's panel: that of A in a triangle, where A has no ring */
-    struct matrix factor;  /* what the current panel becomes (embedding.h), where it does; the
+    struct device_matrix factor; /* what the current panel becomes (embedding.h), where it does; the
                             * caller sets the memory */
 };
 
@@ -54,7 +54,7 @@ static inline struct panel *panels_current(const struct panels *panels, enum ope
 {
     return panels->feeds[operand].current;
 }
-const struct matrix *panels_factor(const struct panels *panels, enum operand operand);
+const struct device_matrix *panels_factor(const struct panels *panels, enum operand operand);
 
 /* How far panels are to come: all that comes before those of a slab of a super-block, and of these
  * what comes before a row of C.  That matters where they come in the order of C's rows: op(A)
@@ -102,7 +102,7 @@ int panels_warm_up(struct panels *panels, const struct block *tile, int64_t slab
 
 /* What a matrix on the device has of a block of the file becomes what is multiplied (scaling.h).
  * Does nothing where the problem is not scaled. */
-int panels_standardize(struct panels *panels, const struct matrix *matrix,
+int panels_standardize(struct panels *panels, const struct device_matrix *matrix,
                        const struct block *block, struct error *err);
 
 /* All products that read the current panels are enqueued. */

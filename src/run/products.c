@@ -1,8 +1,8 @@
 #include "products.h"
 
 #include "device.h"
+#include "device_matrix.h"
 #include "error.h"
-#include "matrix.h"
 #include "waits.h"
 
 int products_open(struct products *p, struct device *device, struct trace *trace, struct error *err)

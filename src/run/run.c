@@ -49,8 +49,8 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
                           int64_t k, struct error *err)
 {
     const struct problem *p = run->problem;
-    const struct matrix *a = panels_factor(&run->panels, OPERAND_A);
-    const struct matrix *b = panels_factor(&run->panels, OPERAND_B);
+    const struct device_matrix *a = panels_factor(&run->panels, OPERAND_A);
+    const struct device_matrix *b = panels_factor(&run->panels, OPERAND_B);
     struct device *dev = run->device;
     int64_t skip = rows->row - run->acc.block.row;
     struct gemm gemm = {
@@ -61,12 +61,12 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
         .n = rows->rows,
         .k = k,
         .alpha = 1,
-        .a = matrix_at(b, p->trans[1] ? 0 : first, p->trans[1] ? first : 0),
+        .a = device_matrix_at(b, p->trans[1] ? 0 : first, p->trans[1] ? first : 0),
         .lda = b->ld,
-        .b = matrix_at(a, p->trans[0] ? first : skip, p->trans[0] ? skip : first),
+        .b = device_matrix_at(a, p->trans[0] ? first : skip, p->trans[0] ? skip : first),
         .ldb = a->ld,
         .beta = slab > 0 || first > 0 || p->continues,
-        .c = matrix_at(&run->acc, skip, 0),
+        .c = device_matrix_at(&run->acc, skip, 0),
         .ldc = run->acc.ld,
         .peaks = check_peaks(&run->check, rows, first),
         .leaves_room = drain_computes(&run->drain) &&
@@ -252,7 +252,7 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
 
 static int slab_multiply(struct run *run, int64_t super, int64_t slab, struct error *err)
 {
-    const struct matrix *b = panels_factor(&run->panels, OPERAND_B);
+    const struct device_matrix *b = panels_factor(&run->panels, OPERAND_B);
     bool by_strips = slab == 0 || slab + 1 == run->plan->slabs || problem_is_triangle(run->problem);
     if (panels_prepare(&run->panels, OPERAND_B, err) ||
         (!by_strips && panels_prepare(&run->panels, OPERAND_A, err)) ||

@@ -48,8 +48,8 @@ static void *carve_memory(struct run *run)
     enum algorithm algorithm = run->request->algorithm;
     for (int i = 0; i < plan->tiles; i++)
         run->accumulators[i] = carve(run, plan_panel_bytes(p, plan, OPERAND_C));
-    run->acc =
-        (struct matrix){.type = p->sums, .memory = run->accumulators[0], .ld = plan->ld[OPERAND_C]};
+    run->acc = (struct device_matrix){
+        .type = p->sums, .memory = run->accumulators[0], .ld = plan->ld[OPERAND_C]};
     run->drain.tile = run->acc;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         for (int64_t i = 0; i < plan->buffers[operand] && plan->slabs > 0; i++)

@@ -38,7 +38,7 @@ struct run {
     char *memory;             /* all of it, carved up by run_open.c */
     size_t carved;            /* bytes of it in use */
     void *lines[3];           /* means, what rounding these left, and deviations */
-    struct matrix acc;        /* accumulators of the tile at work; its block is empty without one */
+    struct device_matrix acc; /* accumulators of the tile at work; its block is empty without one */
     void *accumulators[2];    /* of the plan's tiles, which take turns */
     struct panels panels;     /* of A and B */
     struct products products; /* the products that are enqueued */

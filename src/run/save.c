@@ -418,7 +418,7 @@ static int load_part(struct run *run, struct store *store, const struct block *p
             *sum += checksum_block(&run->c.checksum, part, slot->memory);
         struct copy copy = {0};
         if (to_device)
-            copy = matrix_copy_in(&run->acc, part, slot->memory);
+            copy = device_matrix_copy_in(&run->acc, part, slot->memory);
         if (to_device && dev->copy(dev, STREAM_IN, &copy, err) == 0 &&
             dev->record(dev, slot->done, STREAM_IN, err) == 0)
             dev->sync(dev, slot->done, err);

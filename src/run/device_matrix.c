@@ -1,23 +1,24 @@
-#include "matrix.h"
+#include "device_matrix.h"
 
 #include <assert.h>
 
 #include "error.h"
 
-void *matrix_at(const struct matrix *matrix, int64_t row, int64_t col)
+void *device_matrix_at(const struct device_matrix *matrix, int64_t row, int64_t col)
 {
     return (char *)matrix->memory + (size_t)(row * matrix->ld + col) * scalar_size(matrix->type);
 }
 
-static void *part_at(const struct matrix *matrix, const struct block *part)
+static void *part_at(const struct device_matrix *matrix, const struct block *part)
 {
     const struct block *all = &matrix->block;
     int64_t row = part->row - all->row, col = part->col - all->col;
     assert(row >= 0 && row + part->rows <= all->rows && col >= 0 && col + part->cols <= all->cols);
-    return matrix_at(matrix, row, col);
+    return device_matrix_at(matrix, row, col);
 }
 
-struct copy matrix_copy_in(const struct matrix *to, const struct block *part, const void *from)
+struct copy device_matrix_copy_in(const struct device_matrix *to, const struct block *part,
+                                  const void *from)
 {
     size_t size = scalar_size(to->type), width = (size_t)part->cols * size;
     return (struct copy){.dst = part_at(to, part),
@@ -28,21 +29,22 @@ struct copy matrix_copy_in(const struct matrix *to, const struct block *part, co
                          .rows = (size_t)part->rows};
 }
 
-struct copy matrix_copy_common(const struct matrix *to, const struct block *packed,
-                               const void *from, struct block *part)
+struct copy device_matrix_copy_common(const struct device_matrix *to, const struct block *packed,
+                                      const void *from, struct block *part)
 {
     size_t size = scalar_size(to->type);
     *part = block_common(&to->block, packed);
     if (block_empty(part))
         return (struct copy){.dst = to->memory, .src = from};
-    struct copy copy = matrix_copy_in(to, part, from);
+    struct copy copy = device_matrix_copy_in(to, part, from);
     int64_t skip = (part->row - packed->row) * packed->cols + part->col - packed->col;
     copy.src = (const char *)from + (size_t)skip * size;
     copy.src_pitch = (size_t)packed->cols * size;
     return copy;
 }
 
-struct copy matrix_copy_out(void *to, const struct matrix *from, const struct block *part)
+struct copy device_matrix_copy_out(void *to, const struct device_matrix *from,
+                                   const struct block *part)
 {
     size_t size = scalar_size(from->type), width = (size_t)part->cols * size;
     return (struct copy){.dst = to,

@@ -5,7 +5,7 @@
 #include "device.h"
 
 /* A matrix in device memory, which holds a block of C or of an operand's file. */
-struct matrix {
+struct device_matrix {
     enum scalar type;
     void *memory;
     int64_t ld; /* leading dimension: elements from one row to the next */
@@ -13,15 +13,17 @@ struct matrix {
 };
 
 /* The element in that row and column of the block. */
-void *matrix_at(const struct matrix *matrix, int64_t row, int64_t col);
+void *device_matrix_at(const struct device_matrix *matrix, int64_t row, int64_t col);
 
 /* The copy of a part of the block between the matrix and packed host memory.  `part` is in the
  * coordinates of `block` and lies within it. */
-struct copy matrix_copy_in(const struct matrix *to, const struct block *part, const void *from);
+struct copy device_matrix_copy_in(const struct device_matrix *to, const struct block *part,
+                                  const void *from);
 /* Likewise, of what of `packed`, which is in host memory, lies in the block; *part becomes that. */
-struct copy matrix_copy_common(const struct matrix *to, const struct block *packed,
-                               const void *from, struct block *part);
-struct copy matrix_copy_out(void *to, const struct matrix *from, const struct block *part);
+struct copy device_matrix_copy_common(const struct device_matrix *to, const struct block *packed,
+                                      const void *from, struct block *part);
+struct copy device_matrix_copy_out(void *to, const struct device_matrix *from,
+                                   const struct block *part);
 
 /* Create `count` events, or destroy those of them that were created. */
 int events_create(struct device *dev, struct event **events, int count, struct error *err);
