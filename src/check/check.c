@@ -87,7 +87,7 @@ static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *
 {
     int64_t at = skip * c->classes;
     struct sketch sketch = {.type = c->problem->sums,
-                            .exact = c->problem->exact,
+                            .exact = problem_is_exact(c->problem),
                             .rows = rows,
                             .cols = columns_of(c, skip, rows),
                             .matrix = acc,
@@ -164,7 +164,7 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
     int64_t at = first * (trans ? c->plan->ld[OPERAND_B] : 1);
     const enum scalar type = problem_factor(c->problem, OPERAND_B);
     struct sketch sketch = {.type = type,
-                            .exact = c->problem->exact,
+                            .exact = problem_is_exact(c->problem),
                             .trans = trans,
                             .accumulate = first > 0,
                             .rows = trans ? end - first : b.rows,
@@ -214,7 +214,7 @@ int check_columns(struct check *c, const struct block *rows, struct error *err)
     int64_t k = c->problem->trans[OPERAND_B] ? b.cols : b.rows, part = check_part(c, k);
     if (sketch_columns(c, skip, c->passed, end, err))
         return err->code;
-    for (int64_t first = 0; first < k && !c->problem->exact; first += part) {
+    for (int64_t first = 0; first < k && !problem_is_exact(c->problem); first += part) {
         const int64_t at = first * c->classes;
         struct norms norms = {min_i64(part, k - first),
                               c->classes,
@@ -259,7 +259,7 @@ static struct judge judge_of(const struct check *c, int64_t skip)
 {
     const int64_t at = skip * c->classes;
     return (struct judge){.type = c->problem->type,
-                          .exact = c->problem->exact,
+                          .exact = problem_is_exact(c->problem),
                           .rows = c->tile.rows,
                           .cols = c->tile.cols,
                           .classes = c->classes,
@@ -293,7 +293,7 @@ static int judge_rows(struct check *c, const struct group_end *end, const void *
     bool first = !c->judged_before && end->part == 0;
     struct judge judge = judge_of(c, end->skip);
     judge.rows = end->rows;
-    judge.row_squares = c->problem->exact ? NULL : c->row_squares + end->skip;
+    judge.row_squares = problem_is_exact(c->problem) ? NULL : c->row_squares + end->skip;
     judge.norms = norms_of(c, end->skip, end->part);
     judge.cols = columns_of(c, end->skip, end->rows);
     judge.steps = (double)end->steps;
@@ -317,7 +317,7 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
     struct device *dev = c->device;
     if (!c->on)
         return 0;
-    bool trans = c->problem->trans[OPERAND_A], exact = c->problem->exact;
+    bool trans = c->problem->trans[OPERAND_A], exact = problem_is_exact(c->problem);
     int64_t skip = product->rows.row - c->tile.row, rows = product->rows.rows, k = product->k;
     struct project project = {.type = problem_factor(c->problem, OPERAND_A),
                               .exact = exact,

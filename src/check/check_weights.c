@@ -21,7 +21,7 @@ void check_set_weights(struct check *c)
 {
     for (int64_t j = 0; j < c->tile.cols; j++) {
         const uint64_t odd = exact_weight(c->seed, c->tile.col + j);
-        if (c->problem->exact)
+        if (problem_is_exact(c->problem))
             memcpy(&c->host[j], &odd, sizeof odd);
         else
             c->host[j] = check_weight(c->seed, CHECK_ONLINE, c->tile.col + j);

@@ -32,7 +32,7 @@ static void suggest_residues(const struct session *s)
     const struct problem *p = &s->problem;
     struct session other = *s;
     struct spread spread = {0};
-    if (!s->hardware.machine.gpu || p->moduli > 0 || p->exact || !problem_reads_ab(p) ||
+    if (!s->hardware.machine.gpu || p->moduli > 0 || problem_is_exact(p) || !problem_reads_ab(p) ||
         p->scaling.axis)
         return;
     other.problem.moduli = ozaki_moduli(p->type, p->complex);

@@ -326,8 +326,9 @@ static void report_attempt(struct session *s)
     r->checked = a->request.verify;
     r->same_bits = kernel->same_bits;
     snprintf(r->algorithm, sizeof r->algorithm, "%s",
-             s->problem.moduli > 0 || s->problem.exact ? problem_kernels(&s->problem, &s->options)
-                                                       : kernel->name);
+             s->problem.moduli > 0 || problem_is_exact(&s->problem)
+                 ? problem_kernels(&s->problem, &s->options)
+                 : kernel->name);
     r->wall_s += clock_now() - a->started;
     report_gather(&a->run, r);
     if (s->options.verbose)

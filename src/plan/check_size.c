@@ -26,7 +26,7 @@ static int rounded_classes(int64_t cols)
 
 int check_classes(const struct problem *p, int64_t cols)
 {
-    return p->exact ? 1 : rounded_classes(cols);
+    return problem_is_exact(p) ? 1 : rounded_classes(cols);
 }
 
 bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols)

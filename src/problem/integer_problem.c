@@ -15,11 +15,11 @@ typedef unsigned __int128 wide;
 
 const char *problem_exact_text(const struct problem *p)
 {
-    return p->exact ? text_make("exact integers: %s x %s -> %s",
-                                scalar_name(p->matrix[OPERAND_A].elements),
-                                scalar_name(p->matrix[OPERAND_B].elements),
-                                scalar_name(p->held[OPERAND_C]))
-                    : "";
+    return problem_is_exact(p) ? text_make("exact integers: %s x %s -> %s",
+                                           scalar_name(p->matrix[OPERAND_A].elements),
+                                           scalar_name(p->matrix[OPERAND_B].elements),
+                                           scalar_name(p->held[OPERAND_C]))
+                               : "";
 }
 
 static bool holds_integers(const struct matrix_info *info)
@@ -130,7 +130,6 @@ bool integers_choose(const struct options *o, struct problem *p, enum operand en
     p->held[OPERAND_A] = a->elements;
     p->held[OPERAND_B] = b->elements;
     p->held[OPERAND_C] = o->convert ? SCALAR_DOUBLE : SCALAR_INT64;
-    p->exact = true;
     p->measures = !o->convert && check_scalars(p, err) && !fits(p, sum);
     return true;
 }

@@ -72,7 +72,7 @@ const char *problem_kernels(const struct problem *p, const struct options *optio
 {
     const struct kernel *kernel =
         options->algorithm == ALGORITHM_AUTO ? NULL : kernels[options->algorithm];
-    if (p->exact)
+    if (problem_is_exact(p))
         return "integers";
     if (p->moduli > 0)
         return text_make("%s:%d", kernel->name, p->moduli);

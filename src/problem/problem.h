@@ -33,8 +33,7 @@ struct problem {
         held[OPERAND_COUNT]; /* of A and B as slots and panels hold them, of C in its file */
     enum scalar sums;        /* of accumulators */
     enum scalar type;        /* of alpha and beta: that of the sums, or double if exact */
-    bool exact;              /* A and B are integers, and so are the sums: of 64 bits */
-    bool measures;           /* of which only A's and B's elements say whether they fit */
+    bool measures;           /* an exact one, whose elements alone say whether its sums fit */
     bool complex;            /* n and k count real and imaginary parts */
     int64_t m, n, k;         /* C is m x n, op(A) m x k, op(B) k x n */
     /* Of a part of the product, a piece that is left (work.h) or that of a layer (layers.h): */
@@ -89,6 +88,12 @@ static inline double problem_bytes(const struct problem *p, enum operand operand
 static inline bool problem_of_bytes(const struct problem *p)
 {
     return scalar_is_integer(p->held[OPERAND_A]);
+}
+
+/* Whether A and B are integers, and so are the sums: of 64 bits. */
+static inline bool problem_is_exact(const struct problem *p)
+{
+    return scalar_is_integer(p->sums);
 }
 
 /* Whether C is integers. */

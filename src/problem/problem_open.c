@@ -228,7 +228,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     choose_complex(p, options, end, err);
     if (p->complex || !integers_choose(options, p, end, err))
         check_types(p, options, end, err);
-    p->moduli = p->exact ? 0 : moduli_of(options, p->type, p->complex);
+    p->moduli = problem_is_exact(p) ? 0 : moduli_of(options, p->type, p->complex);
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);
     check_scalar(p, "alpha", p->alpha_i, err);

@@ -96,7 +96,7 @@ static void print_problem(FILE *out, const struct problem *p)
     }
     fprintf(out, ", %s%s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", p->complex ? "complex " : "",
             scalar_name(p->held[OPERAND_C]), p->m, p->n / width, p->k / width);
-    if (p->exact)
+    if (problem_is_exact(p))
         fprintf(out, "            %s\n", problem_exact_text(p));
     if (p->symmetric)
         fprintf(out, "            %s: %s\n", problem_is_hermitian(p) ? "Hermitian" : "symmetric",
@@ -169,8 +169,9 @@ static void print_shape(FILE *out, const struct problem *p, const struct machine
                 "            k split: %d layers of %d rank%s, %" PRId64
                 " of k each, added in %s%s\n",
                 plan->layers, m->ranks / plan->layers, m->ranks == plan->layers ? "" : "s",
-                plan->layer_k / width, quantity_time(plan->roofline.add_s), p->exact ? "" : ";");
-    if (plan->layers > 1 && !p->exact)
+                plan->layer_k / width, quantity_time(plan->roofline.add_s),
+                problem_is_exact(p) ? "" : ";");
+    if (plan->layers > 1 && !problem_is_exact(p))
         fprintf(out, "            the bits are those of %d partial sums\n", plan->layers);
     int beside = m->ranks - plan->grid_rows * plan->grid_cols * plan->layers;
     print_idle(out, beside, "left out of the grid");

@@ -279,7 +279,7 @@ json_t *report_json(const struct account *a)
     json_t *root = ending_json(a);
     const struct report *r = a->report;
     if (r && r->wall_s > 0)
-        add_run(root, r, a->problem && a->problem->exact);
+        add_run(root, r, a->problem && problem_is_exact(a->problem));
     if (r && r->full.judged)
         json_object_set_new(root, "full_check", full_json(&r->full));
     if (a->statistics)

@@ -99,7 +99,7 @@ void report_print(FILE *out, const struct report *r, const struct problem *p,
                   const struct machine *m, const struct plan *plan)
 {
     char bits[64] = "the same bits on any number of ranks";
-    if (plan->layers > 1 && !p->exact)
+    if (plan->layers > 1 && !problem_is_exact(p))
         snprintf(bits, sizeof bits, "the same bits wherever k is split in %d", plan->layers);
     fprintf(out, "Report      %s on %s, %s\n", r->algorithm, m->name,
             r->same_bits ? bits : "bits not promised");
@@ -121,7 +121,7 @@ void report_print(FILE *out, const struct report *r, const struct problem *p,
     if (r->checked)
         print_residual(out, "Check", &r->findings);
     print_diagonal(out, p);
-    if (p->exact)
+    if (problem_is_exact(p))
         fprintf(out, "Exact       %s\n", strchr(problem_exact_text(p), ' ') + 1);
     if (p->moduli > 0)
         print_proof(out, p);
@@ -208,7 +208,8 @@ void report_print_result(FILE *out, const struct report *r, const struct problem
 {
     const struct findings *findings = deciding(r);
     if (findings)
-        print_verdict(out, "complete,", findings, p->exact && findings == &r->findings, p);
+        print_verdict(out, "complete,", findings, problem_is_exact(p) && findings == &r->findings,
+                      p);
     else
         fprintf(out, "RESULT: C complete, not checked\n");
 }

@@ -60,7 +60,7 @@ struct combine drain_combine(const struct drain *d, const struct block *part)
                             .c0 = d->c0[d->parts % 2],
                             .ld_acc = d->tile.ld,
                             .ld_c0 = part->cols,
-                            .whole = p->exact};
+                            .whole = problem_is_exact(p)};
 }
 
 /* C = alpha acc + beta C0 in the accumulators of one part of the tile. */
@@ -91,8 +91,8 @@ struct mirrored {
 static struct mirrored as_c(const struct drain *d)
 {
     const struct problem *p = d->problem;
-    return (struct mirrored){p->alpha,           p->beta,  p->alpha_i, p->beta_i,
-                             p->held[OPERAND_C], p->exact, &d->to};
+    return (struct mirrored){
+        p->alpha, p->beta, p->alpha_i, p->beta_i, p->held[OPERAND_C], problem_is_exact(p), &d->to};
 }
 
 static int mirror_part(struct drain *d, const struct device_matrix *acc, const struct block *part,

@@ -114,7 +114,7 @@ int run_warm_up(struct run *run, struct error *err)
                                   .alpha = p->alpha,
                                   .acc = run->acc.memory,
                                   .to = run->drain.mirror,
-                                  .whole = p->exact,
+                                  .whole = problem_is_exact(p),
                                   .pairs = p->complex};
     const struct reflect reflect = {.type = p->type, .side = 1, .matrix = run->acc.memory};
     if (dev->combine(dev, &combine, err) || (p->symmetric && dev->mirror(dev, &mirror, err)) ||

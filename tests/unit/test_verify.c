@@ -150,7 +150,6 @@ static void test_memory_for_chunks_of_integers(void **state)
                                      .pipeline.count = 1};
     struct problem p = {.type = SCALAR_DOUBLE,
                         .sums = SCALAR_INT64,
-                        .exact = true,
                         .m = 8192,
                         .n = 8192,
                         .k = 8192,
