@@ -34,7 +34,7 @@ enum {
 
 struct matfile {
     hid_t file, dataset;
-    struct matrix_info info;
+    struct source source;
     bool gaps, nothing; /* gaps: parts may have no storage; nothing: all of it has none */
     struct fill {       /* what is read there, by type: converted by HDF5, of both parts */
         double numbers[2];
@@ -42,17 +42,17 @@ struct matfile {
     } fills[SCALAR_COUNT];
 };
 
-static uint64_t chunks_per_row(const struct matrix_info *info)
+static uint64_t chunks_per_row(const struct matrix *matrix)
 {
-    return (uint64_t)ceil_div(info->cols, info->chunk_cols);
+    return (uint64_t)ceil_div(matrix->cols, matrix->chunk_cols);
 }
 
 /* The chunk cache holds a whole row of chunks if that fits, so that blocks that share chunks decode
  * them once; of a longer row it holds what a narrow panel uses. */
-static size_t cache_bytes(const struct matrix_info *info)
+static size_t cache_bytes(const struct matrix *matrix)
 {
-    uint64_t row = chunks_per_row(info) * info->chunk_bytes;
-    if (info->chunk_bytes > CACHE_MAX)
+    uint64_t row = chunks_per_row(matrix) * matrix->chunk_bytes;
+    if (matrix->chunk_bytes > CACHE_MAX)
         return CACHE_MIN;
     return max_u64(min_u64(row, CACHE_MAX), CACHE_MIN);
 }
@@ -66,9 +66,9 @@ static bool is_prime(size_t n)
 }
 
 /* 100 slots per chunk, as the HDF5 manual advises, up to SLOTS_MAX. */
-static size_t cache_slots(const struct matrix_info *info)
+static size_t cache_slots(const struct matrix *matrix)
 {
-    size_t slots = cache_bytes(info) / max_u64(info->chunk_bytes, 1) * 100 + 521;
+    size_t slots = cache_bytes(matrix) / max_u64(matrix->chunk_bytes, 1) * 100 + 521;
     if (slots >= SLOTS_MAX)
         return SLOTS_MAX;
     while (!is_prime(slots))
@@ -77,29 +77,29 @@ static size_t cache_slots(const struct matrix_info *info)
 }
 
 /* The most chunks that one call may touch. */
-static uint64_t call_chunks(const struct matrix_info *info)
+static uint64_t call_chunks(const struct matrix *matrix)
 {
-    return max_u64(CALL_CHUNKS, 2 * (chunks_per_row(info) + 1));
+    return max_u64(CALL_CHUNKS, 2 * (chunks_per_row(matrix) + 1));
 }
 
 /* Bytes of the library's index records of chunks, as far as it caches them. */
-static uint64_t records_bytes(const struct matrix_info *info)
+static uint64_t records_bytes(const struct matrix *matrix)
 {
-    return min_u64((uint64_t)matfile_chunk_count(info), RECORDS_MAX / RECORD_BYTES) * RECORD_BYTES;
+    return min_u64((uint64_t)matrix_chunks(matrix), RECORDS_MAX / RECORD_BYTES) * RECORD_BYTES;
 }
 
-size_t matfile_list_overhead(const struct matrix_info *info)
+size_t matfile_list_overhead(const struct matrix *matrix)
 {
-    return BASE_BYTES + records_bytes(info);
+    return BASE_BYTES + records_bytes(matrix);
 }
 
 /* The sources of a virtual dataset share the size of one cache. */
-static size_t source_cache_bytes(const struct matfile_sources *sources)
+static size_t source_cache_bytes(const struct virtual_sources *sources)
 {
     return min_u64(sources->row_bytes, CACHE_MAX / max_u64((uint64_t)sources->datasets, 1));
 }
 
-static size_t sources_overhead(const struct matfile_sources *s)
+static size_t sources_overhead(const struct virtual_sources *s)
 {
     uint64_t cache = source_cache_bytes(s), chunks = (uint64_t)s->chunks;
     return (size_t)s->files * FILE_BYTES +
@@ -108,39 +108,38 @@ static size_t sources_overhead(const struct matfile_sources *s)
            min_u64(chunks, (uint64_t)(s->files + 1) * (RECORDS_MAX / RECORD_BYTES)) * RECORD_BYTES;
 }
 
-size_t matfile_read_overhead(const struct matrix_info *info)
+size_t matfile_read_overhead(const struct matrix *matrix)
 {
-    if (info->chunk_bytes == 0 || info->rows == 0 || info->cols == 0)
-        return BASE_BYTES + sources_overhead(&info->sources);
-    size_t slots = cache_slots(info), cache = cache_bytes(info);
-    uint64_t entries = min_u64(slots, cache / info->chunk_bytes + 1);
-    return BASE_BYTES + cache + cache / 2 /* fragmentation */ + CHUNK_COPIES * info->chunk_bytes +
-           slots * SLOT_BYTES + entries * ENTRY_BYTES + call_chunks(info) * CALL_CHUNK_BYTES +
-           records_bytes(info);
+    if (matrix->chunk_bytes == 0 || matrix->rows == 0 || matrix->cols == 0)
+        return BASE_BYTES + sources_overhead(&matrix->sources);
+    size_t slots = cache_slots(matrix), cache = cache_bytes(matrix);
+    uint64_t entries = min_u64(slots, cache / matrix->chunk_bytes + 1);
+    return BASE_BYTES + cache + cache / 2 /* fragmentation */ + CHUNK_COPIES * matrix->chunk_bytes +
+           slots * SLOT_BYTES + entries * ENTRY_BYTES + call_chunks(matrix) * CALL_CHUNK_BYTES +
+           records_bytes(matrix);
 }
 
-static hid_t dataset_access(const struct matrix_info *info, bool write)
+static hid_t dataset_access(const struct matrix *matrix, bool write)
 {
     hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
-    if (info->sources.chunks > 0) /* the sources inherit it */
-        H5Pset_chunk_cache(access, SOURCE_SLOTS, source_cache_bytes(&info->sources), 1.0);
-    if (info->chunk_bytes == 0 || info->rows == 0 || info->cols == 0)
+    if (matrix->sources.chunks > 0) /* the sources inherit it */
+        H5Pset_chunk_cache(access, SOURCE_SLOTS, source_cache_bytes(&matrix->sources), 1.0);
+    if (matrix->chunk_bytes == 0 || matrix->rows == 0 || matrix->cols == 0)
         return access;
     /* No cache when writing, so that a full disk is reported by the call that filled it. */
     if (write)
         H5Pset_chunk_cache(access, 1, 0, 1.0);
     else
-        H5Pset_chunk_cache(access, cache_slots(info), cache_bytes(info), 1.0);
+        H5Pset_chunk_cache(access, cache_slots(matrix), cache_bytes(matrix), 1.0);
     return access;
 }
 
 /* The value of elements that were never written, as `type`. */
-static void find_fill(hid_t plist, const struct matrix_info *info, enum scalar type,
-                      struct fill *fill)
+static void find_fill(hid_t plist, const struct source *source, enum scalar type, struct fill *fill)
 {
     double doubles[2];
-    h5_fill_value(plist, info, SCALAR_DOUBLE, doubles);
-    h5_fill_value(plist, info, type, fill->numbers);
+    h5_fill_value(plist, source, SCALAR_DOUBLE, doubles);
+    h5_fill_value(plist, source, type, fill->numbers);
     for (int64_t i = 0; i < 2; i++)
         if (isinf(scalar_get(type, fill->numbers, i)) && !isinf(doubles[i])) {
             h5_put_mark(type, (char *)fill->numbers + (size_t)i * scalar_size(type));
@@ -158,8 +157,9 @@ static void find_gaps(struct matfile *m)
     H5Pfill_value_defined(plist, &defined);
     m->gaps = layout == H5D_CHUNKED || layout == H5D_VIRTUAL;
     for (enum scalar type = 0; type < SCALAR_COUNT; type++)
-        if (scalar_is_real(type) && (scalar_factor(type) == type || matrix_holds(&m->info, type)))
-            find_fill(plist, &m->info, type, &m->fills[type]);
+        if (scalar_is_real(type) &&
+            (scalar_factor(type) == type || matrix_holds(&m->source.matrix, type)))
+            find_fill(plist, &m->source, type, &m->fills[type]);
     if (layout == H5D_CONTIGUOUS || (layout == H5D_CHUNKED && defined == H5D_FILL_VALUE_UNDEFINED))
         m->nothing = H5Pget_external_count(plist) == 0 && H5Dget_storage_size(m->dataset) == 0;
     h5_close(plist);
@@ -170,7 +170,7 @@ static void fill(const struct matfile *m, enum scalar type, void *to, int64_t el
     const size_t size = scalar_size(type);
     for (int64_t i = 0; i < elements; i++)
         if (scalar_is_integer(type))
-            scalar_put_integer(type, m->info.fill_integer, to, i);
+            scalar_put_integer(type, m->source.fill_integer, to, i);
         else
             memcpy((char *)to + (size_t)i * size,
                    (const char *)m->fills[type].numbers + (size_t)(i % 2) * size, size);
@@ -180,40 +180,40 @@ static void fill(const struct matfile *m, enum scalar type, void *to, int64_t el
  * name that leads nowhere is an error where it has led to a file. */
 static int check_sources(const struct matfile *m, struct error *err)
 {
-    struct matfile_sources found;
-    if (h5_check_sources(m->dataset, &m->info, &found, err) == 0 &&
-        memcmp(&found, &m->info.sources, sizeof found) != 0)
+    struct virtual_sources found;
+    if (h5_check_sources(m->dataset, &m->source, &found, err) == 0 &&
+        memcmp(&found, &m->source.matrix.sources, sizeof found) != 0)
         error_add(err, EXIT_INPUT, "%s: dataset \"%s\" has other source datasets than before",
-                  m->info.file, m->info.dataset);
+                  m->source.file, m->source.dataset);
     return err->code;
 }
 
 static int open_dataset(struct matfile *m, bool write, struct error *err)
 {
-    m->file = h5_open_file(m->info.file, write ? H5_WRITE : H5_READ, err);
+    m->file = h5_open_file(m->source.file, write ? H5_WRITE : H5_READ, err);
     if (m->file < 0)
         return err->code;
     int rc = 0;
-    hid_t access = dataset_access(&m->info, write);
-    m->dataset = H5Dopen2(m->file, m->info.dataset, access);
+    hid_t access = dataset_access(&m->source.matrix, write);
+    m->dataset = H5Dopen2(m->file, m->source.dataset, access);
     if (m->dataset < 0)
-        rc = error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", m->info.file,
-                       m->info.dataset, h5_why());
+        rc = error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", m->source.file,
+                       m->source.dataset, h5_why());
     else if (!write)
         find_gaps(m);
-    if (!rc && m->info.sources.datasets > 0)
+    if (!rc && m->source.matrix.sources.datasets > 0)
         rc = check_sources(m, err);
     h5_close(access);
-    return h5_settle(rc, m->info.file, err);
+    return h5_settle(rc, m->source.file, err);
 }
 
-static int open_matfile(const struct matrix_info *info, bool write, struct matfile **file,
+static int open_matfile(const struct source *source, bool write, struct matfile **file,
                         struct error *err)
 {
     struct matfile *m = malloc(sizeof *m);
     if (!m)
-        return error_add(err, EXIT_RESOURCES, "no memory to open %s", info->file);
-    *m = (struct matfile){.file = -1, .dataset = -1, .info = *info};
+        return error_add(err, EXIT_RESOURCES, "no memory to open %s", source->file);
+    *m = (struct matfile){.file = -1, .dataset = -1, .source = *source};
     h5_enter();
     int rc = open_dataset(m, write, err);
     h5_leave();
@@ -225,14 +225,14 @@ static int open_matfile(const struct matrix_info *info, bool write, struct matfi
     return rc;
 }
 
-int matfile_open(const struct matrix_info *info, struct matfile **file, struct error *err)
+int matfile_open(const struct source *source, struct matfile **file, struct error *err)
 {
-    return open_matfile(info, false, file, err);
+    return open_matfile(source, false, file, err);
 }
 
-int matfile_open_write(const struct matrix_info *info, struct matfile **file, struct error *err)
+int matfile_open_write(const struct source *source, struct matfile **file, struct error *err)
 {
-    return open_matfile(info, true, file, err);
+    return open_matfile(source, true, file, err);
 }
 
 void matfile_close(struct matfile *file)
@@ -252,15 +252,16 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
 {
     /* Index records are written late, so leave room for all of them. */
     uint64_t bytes = (uint64_t)(b->rows * b->cols) * scalar_size(type);
-    if (from && h5_check_room(m->info.file, bytes + records_bytes(&m->info) + H5_ROOM, err))
+    if (from &&
+        h5_check_room(m->source.file, bytes + records_bytes(&m->source.matrix) + H5_ROOM, err))
         return err->code;
     int rc = 0;
-    hsize_t width = m->info.complex ? 2 : 1;
+    hsize_t width = m->source.matrix.complex ? 2 : 1;
     hsize_t start[2] = {(hsize_t)b->row, (hsize_t)b->col / width};
     hsize_t count[2] = {(hsize_t)b->rows, (hsize_t)b->cols / width};
     struct h5_narrowing narrowing = {.type = type};
-    hid_t how = h5_watch_narrowing(&m->info, &narrowing);
-    hid_t memory = h5_memory_type(&m->info, type);
+    hid_t how = h5_watch_narrowing(&m->source.matrix, &narrowing);
+    hid_t memory = h5_memory_type(&m->source, type);
     hid_t there = H5Dget_space(m->dataset), here = H5Screate_simple(2, count, NULL);
     herr_t status = H5Sselect_hyperslab(there, H5S_SELECT_SET, start, NULL, count, NULL);
     if (status >= 0)
@@ -271,11 +272,11 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
         const char *why = noted ? h5_failure() : h5_why();
         rc = error_add(err, noted ? h5_failure_code(EXIT_RUNTIME) : h5_exit_code(EXIT_RUNTIME),
                        "%s: %s dataset \"%s\" at row %" PRId64 ", column %" PRId64 " failed: %s",
-                       m->info.file, to ? "reading" : "writing", m->info.dataset, b->row, b->col,
-                       why);
+                       m->source.file, to ? "reading" : "writing", m->source.dataset, b->row,
+                       b->col, why);
     }
     if (!rc && narrowing.marked)
-        rc = h5_check_marks(&m->info, type, b, to, err);
+        rc = h5_check_marks(&m->source, type, b, to, err);
     h5_close(here);
     h5_close(there);
     h5_close(memory);
@@ -285,14 +286,13 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
 
 /* The most elements per call: limited by bytes and, since the library allocates a record per
  * selected chunk, by chunks. */
-static int64_t call_elements(const struct matrix_info *info, enum scalar type,
-                             const struct block *b)
+static int64_t call_elements(const struct matrix *matrix, enum scalar type, const struct block *b)
 {
     uint64_t elements = CALL_MAX / scalar_size(type);
-    if (info->chunk_bytes == 0)
+    if (matrix->chunk_bytes == 0)
         return (int64_t)elements;
-    uint64_t row_of_chunks = (uint64_t)info->chunk_rows * (uint64_t)b->cols;
-    uint64_t rows_of_chunks = call_chunks(info) / (chunks_per_row(info) + 1) - 1; /* >= 1 */
+    uint64_t row_of_chunks = (uint64_t)matrix->chunk_rows * (uint64_t)b->cols;
+    uint64_t rows_of_chunks = call_chunks(matrix) / (chunks_per_row(matrix) + 1) - 1; /* >= 1 */
     return (int64_t)min_u64(elements, max_u64(rows_of_chunks * row_of_chunks, 1));
 }
 
@@ -301,7 +301,7 @@ static int transfer_all(struct matfile *m, enum scalar type, const struct block 
 {
     char *to_bytes = to;
     const char *from_bytes = from;
-    int64_t elements = call_elements(&m->info, type, block);
+    int64_t elements = call_elements(&m->source.matrix, type, block);
     int64_t parts = block_parts(block, elements);
     int rc = 0;
     for (int64_t i = 0; i < parts && !rc; i++) {
@@ -325,7 +325,7 @@ int matfile_read(struct matfile *file, enum scalar type, const struct block *blo
         fill(file, type, to, block->rows * block->cols);
     if (!file->nothing && transfer_all(file, type, block, to, NULL, err))
         return err->code;
-    return file->fills[type].marked ? h5_check_marks(&file->info, type, block, to, err) : 0;
+    return file->fills[type].marked ? h5_check_marks(&file->source, type, block, to, err) : 0;
 }
 
 int matfile_write(struct matfile *file, enum scalar type, const struct block *block,
@@ -337,7 +337,7 @@ int matfile_write(struct matfile *file, enum scalar type, const struct block *bl
 int matfile_sync(struct matfile *file, struct error *err)
 {
     h5_enter();
-    int rc = h5_sync(file->file, file->info.file, err);
+    int rc = h5_sync(file->file, file->source.file, err);
     h5_leave();
     return rc;
 }

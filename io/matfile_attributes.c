@@ -30,30 +30,30 @@ herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribu
     return status;
 }
 
-static int replace_text(hid_t file, const struct matrix_info *info, const char *name,
-                        const char *text, struct error *err)
+static int replace_text(hid_t file, const struct source *source, const char *name, const char *text,
+                        struct error *err)
 {
     int rc = 0;
-    hid_t dataset = H5Dopen2(file, info->dataset, H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(file, source->dataset, H5P_DEFAULT);
     hid_t id = dataset < 0 ? -1 : H5Aopen(dataset, name, H5P_DEFAULT);
     hid_t type = id < 0 ? -1 : H5Aget_type(id);
     if (type < 0 || H5Tget_size(type) != strlen(text) || H5Awrite(id, type, text) < 0)
         rc = error_add(err, EXIT_RUNTIME, "%s: writing the attribute \"%s\" of \"%s\" failed",
-                       info->file, name, info->dataset);
+                       source->file, name, source->dataset);
     h5_close(type);
     h5_close(id);
     h5_close(dataset);
-    return rc ? rc : h5_sync(file, info->file, err);
+    return rc ? rc : h5_sync(file, source->file, err);
 }
 
-int matfile_replace_text(const struct matrix_info *info, const char *name, const char *text,
+int matfile_replace_text(const struct source *source, const char *name, const char *text,
                          struct error *err)
 {
     h5_enter();
-    hid_t file = h5_open_file(info->file, H5_WRITE, err);
-    int rc = file < 0 ? EXIT_INPUT : replace_text(file, info, name, text, err);
+    hid_t file = h5_open_file(source->file, H5_WRITE, err);
+    int rc = file < 0 ? EXIT_INPUT : replace_text(file, source, name, text, err);
     if (file >= 0) {
-        int close_rc = h5_close_written(file, info->file, err);
+        int close_rc = h5_close_written(file, source->file, err);
         rc = rc ? rc : close_rc;
     }
     h5_leave();
@@ -77,22 +77,23 @@ static uint64_t find_text(int descriptor, const char *text, uint64_t begin, uint
     return end;
 }
 
-int matfile_find_sign(const struct matrix_info *info, struct file_sign *sign, struct error *err)
+int matfile_find_sign(const struct source *source, struct file_sign *sign, struct error *err)
 {
-    const uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
-    const uint64_t after = info->offset + bytes;
-    const int descriptor = open(info->file, O_RDONLY | O_CLOEXEC);
-    sign->at = info->file_bytes;
+    const uint64_t bytes = (uint64_t)source->matrix.rows * (uint64_t)source->matrix.cols *
+                           source->matrix.element_bytes;
+    const uint64_t after = source->offset + bytes;
+    const int descriptor = open(source->file, O_RDONLY | O_CLOEXEC);
+    sign->at = source->file_bytes;
     if (descriptor >= 0) {
-        sign->at = find_text(descriptor, sign->text, 0, info->offset);
-        if (sign->at == info->offset)
-            sign->at = find_text(descriptor, sign->text, after, info->file_bytes);
+        sign->at = find_text(descriptor, sign->text, 0, source->offset);
+        if (sign->at == source->offset)
+            sign->at = find_text(descriptor, sign->text, after, source->file_bytes);
         close(descriptor);
     }
-    if (sign->at < info->file_bytes)
+    if (sign->at < source->file_bytes)
         return 0;
     return error_add(err, EXIT_RUNTIME,
-                     "%s: what this run has just written to the file is not there", info->file);
+                     "%s: what this run has just written to the file is not there", source->file);
 }
 
 /* Read a string of variable or fixed length.  One in a character set that does not exist is
@@ -147,33 +148,33 @@ bool h5_is_unfinished(hid_t dataset)
            (sum.found && strcmp(sum.text, MATFILE_CHECKSUM_UNKNOWN) == 0);
 }
 
-int matfile_check_finished(const struct matrix_info *info, struct error *err)
+int matfile_check_finished(const struct source *source, struct error *err)
 {
-    if (!info->unfinished)
+    if (!source->unfinished)
         return 0;
     return error_add(err, EXIT_INPUT,
                      "%s is an unfinished output of dgemm_ooc, and elements of \"%s\" are missing: "
                      "give the command that makes it again",
-                     info->file, info->dataset);
+                     source->file, source->dataset);
 }
 
-int matfile_get_attributes(const struct matrix_info *info, struct matfile_value *values,
+int matfile_get_attributes(const struct source *source, struct matfile_value *values,
                            struct error *err)
 {
     int rc = 0;
     h5_enter();
-    hid_t file = h5_open_file(info->file, H5_READ, err);
-    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
+    hid_t file = h5_open_file(source->file, H5_READ, err);
+    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, source->dataset, H5P_DEFAULT);
     if (file < 0)
         rc = EXIT_INPUT;
     else if (dataset < 0)
-        rc = error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", info->file,
-                       info->dataset, h5_why());
+        rc = error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", source->file,
+                       source->dataset, h5_why());
     for (; !rc && values->name; values++)
         h5_read_attribute(dataset, values);
     h5_close(dataset);
     h5_close(file);
-    rc = h5_settle(rc, info->file, err);
+    rc = h5_settle(rc, source->file, err);
     h5_leave();
     return rc;
 }

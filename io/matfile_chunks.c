@@ -21,10 +21,10 @@ struct raw_buffer {
     size_t bytes;
 };
 
-static int raw_buffer_open(struct raw_buffer *buffer, const struct matrix_info *info,
+static int raw_buffer_open(struct raw_buffer *buffer, const struct matrix *matrix,
                            struct error *err)
 {
-    buffer->bytes = chunk_room(info->chunk_bytes);
+    buffer->bytes = chunk_room(matrix->chunk_bytes);
     buffer->at = mmap(NULL, buffer->bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (buffer->at != MAP_FAILED)
@@ -43,17 +43,17 @@ static herr_t read_raw(hid_t dataset, const hsize_t at[2], const struct raw_buff
 #endif
 }
 
-static int check_within(const struct matrix_info *info, const struct matfile_chunk *chunk,
+static int check_within(const struct source *source, const struct matfile_chunk *chunk,
                         struct error *err)
 {
     uint64_t end = chunk->address + chunk->bytes;
-    if (end >= chunk->address && end <= info->file_bytes)
+    if (end >= chunk->address && end <= source->file_bytes)
         return 0;
     return error_add(
         err, EXIT_INPUT,
         "%s is cut short, copy it again: a chunk of dataset \"%s\" ends at byte %" PRIu64
         ", the file at byte %" PRIu64,
-        info->file, info->dataset, end, info->file_bytes);
+        source->file, source->dataset, end, source->file_bytes);
 }
 
 /* Whether the chunk exists (and its index record can be read).  For one that is longer than any
@@ -75,7 +75,7 @@ static bool locate(hid_t dataset, const hsize_t at[2], const struct raw_buffer *
     return true;
 }
 
-static int locate_all(hid_t dataset, const struct matrix_info *info, struct matfile_chunk *chunks,
+static int locate_all(hid_t dataset, const struct source *source, struct matfile_chunk *chunks,
                       const struct raw_buffer *buffer, struct error *err)
 {
     int rc = 0;
@@ -83,60 +83,53 @@ static int locate_all(hid_t dataset, const struct matrix_info *info, struct matf
     hid_t space = H5Dget_space(dataset);
     herr_t status = H5Dget_num_chunks(dataset, space, &written);
     h5_close(space);
-    hsize_t rows = info->cols > 0 ? (hsize_t)info->rows : 0; /* rows without columns: no chunks */
-    hsize_t cols = (hsize_t)matfile_cols(info), width = info->complex ? 2 : 1;
-    hsize_t chunk_cols = (hsize_t)info->chunk_cols / width;
-    for (hsize_t row = 0; row < rows && !rc; row += (hsize_t)info->chunk_rows)
+    hsize_t rows = source->matrix.cols > 0 ? (hsize_t)source->matrix.rows
+                                           : 0; /* rows without columns: no chunks */
+    hsize_t cols = (hsize_t)matrix_cols(&source->matrix), width = source->matrix.complex ? 2 : 1;
+    hsize_t chunk_cols = (hsize_t)source->matrix.chunk_cols / width;
+    for (hsize_t row = 0; row < rows && !rc; row += (hsize_t)source->matrix.chunk_rows)
         for (hsize_t col = 0; col < cols && !rc; col += chunk_cols)
             if (locate(dataset, (hsize_t[]){row, col}, buffer, chunks++)) {
-                rc = check_within(info, chunks - 1, err);
+                rc = check_within(source, chunks - 1, err);
                 found++;
             }
-    rc = h5_settle(rc, info->file, err);
+    rc = h5_settle(rc, source->file, err);
     if (!rc && (status < 0 || found != written))
         rc = error_add(err, EXIT_INPUT,
                        "%s: dataset \"%s\" is damaged or cut short: %llu of its %llu chunks were "
                        "found",
-                       info->file, info->dataset, (unsigned long long)found,
+                       source->file, source->dataset, (unsigned long long)found,
                        (unsigned long long)written);
     return rc;
 }
 
-static int open_and_locate(hid_t access, const struct matrix_info *info,
-                           struct matfile_chunk *chunks, const struct raw_buffer *buffer,
-                           struct error *err)
+static int open_and_locate(hid_t access, const struct source *source, struct matfile_chunk *chunks,
+                           const struct raw_buffer *buffer, struct error *err)
 {
-    hid_t file = H5Fopen(info->file, H5F_ACC_RDONLY, access);
-    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
-    int rc = dataset >= 0 ? locate_all(dataset, info, chunks, buffer, err)
+    hid_t file = H5Fopen(source->file, H5F_ACC_RDONLY, access);
+    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, source->dataset, H5P_DEFAULT);
+    int rc = dataset >= 0 ? locate_all(dataset, source, chunks, buffer, err)
                           : error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s",
-                                      info->file, info->dataset, h5_why());
+                                      source->file, source->dataset, h5_why());
     h5_close(dataset);
     h5_close(file);
     return rc;
 }
 
-int matfile_list_chunks(const struct matrix_info *info, struct matfile_chunk *chunks,
+int matfile_list_chunks(const struct source *source, struct matfile_chunk *chunks,
                         struct error *err)
 {
     struct raw_buffer buffer;
-    if (raw_buffer_open(&buffer, info, err))
+    if (raw_buffer_open(&buffer, &source->matrix, err))
         return err->code;
     h5_enter();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     h5_set_driver(access, H5_LOCATE);
-    int rc = open_and_locate(access, info, chunks, &buffer, err);
+    int rc = open_and_locate(access, source, chunks, &buffer, err);
     h5_close(access);
     h5_leave();
     munmap(buffer.at, buffer.bytes);
     return rc;
-}
-
-int64_t matfile_chunk_count(const struct matrix_info *info)
-{
-    if (info->chunk_rows == 0)
-        return 0;
-    return ceil_div(info->rows, info->chunk_rows) * ceil_div(info->cols, info->chunk_cols);
 }
 
 static const char *filter_name(H5Z_filter_t id)
@@ -167,7 +160,7 @@ static bool add_filter(struct chunk_pipeline *pipeline, H5Z_filter_t id, unsigne
     return true;
 }
 
-int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, const char **reason,
+int h5_filters(hid_t plist, struct source *source, char *text, size_t size, const char **reason,
                struct error *err)
 {
     int rc = 0, count = H5Pget_nfilters(plist);
@@ -182,7 +175,7 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
         const char *known = filter_name(id);
         const char *name = known ? known : stored[0] ? stored : "filter";
         h5_append(text, size, "%s%s", i ? "+" : " ", name);
-        if (add_filter(&info->pipeline, id, value))
+        if (add_filter(&source->matrix.pipeline, id, value))
             continue;
         *reason = known ? known : "filtered";
         const bool only_h5py = strcmp(name, "lzf") == 0; /* has it, built in */
@@ -192,7 +185,7 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
                           "%s: dataset \"%s\" uses filter %d (%s), which is not available here; "
                           "%sstore the dataset without it, as h5py does by "
                           "new.create_dataset(NAME, data=old[NAME])",
-                          info->file, info->dataset, (int)id, name,
+                          source->file, source->dataset, (int)id, name,
                           only_h5py ? ""
                                     : "set HDF5_PLUGIN_PATH to the folder of its plug-in (Python's "
                                       "hdf5plugin has many, in hdf5plugin.PLUGIN_PATH), or ");
@@ -202,29 +195,29 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
 
 /* H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS stores partial edge chunks unfiltered, without marking them
  * in their masks. */
-static bool has_plain_edges(hid_t plist, const struct matrix_info *info)
+static bool has_plain_edges(hid_t plist, const struct matrix *matrix)
 {
     unsigned options = 0;
     return H5Pget_chunk_opts(plist, &options) >= 0 &&
-           options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS && info->pipeline.count > 0 &&
-           (info->rows % info->chunk_rows || info->cols % info->chunk_cols);
+           options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS && matrix->pipeline.count > 0 &&
+           (matrix->rows % matrix->chunk_rows || matrix->cols % matrix->chunk_cols);
 }
 
-const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info)
+const char *h5_why_not_by_chunks(hid_t plist, const struct matrix *matrix)
 {
     enum { COUNT_MAX = 4 << 20 };
-    if (info->elements == SCALAR_OTHER || (info->integers && info->swapped))
+    if (matrix->elements == SCALAR_OTHER || (matrix->integers && matrix->swapped))
         return "converted";
-    if (has_plain_edges(plist, info))
+    if (has_plain_edges(plist, matrix))
         return "edges not filtered";
-    if (info->chunk_bytes > UINT32_MAX)
+    if (matrix->chunk_bytes > UINT32_MAX)
         return "chunks too large";
-    if (matfile_chunk_count(info) > COUNT_MAX)
+    if (matrix_chunks(matrix) > COUNT_MAX)
         return "too many chunks";
     return NULL;
 }
 
-void h5_fill_value(hid_t plist, const struct matrix_info *info, enum scalar type, void *pair)
+void h5_fill_value(hid_t plist, const struct source *source, enum scalar type, void *pair)
 {
     size_t size = scalar_size(type);
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
@@ -232,9 +225,9 @@ void h5_fill_value(hid_t plist, const struct matrix_info *info, enum scalar type
     H5Pfill_value_defined(plist, &defined);
     if (defined == H5D_FILL_VALUE_UNDEFINED)
         return;
-    hid_t element = h5_memory_type(info, type);
+    hid_t element = h5_memory_type(source, type);
     H5Pget_fill_value(plist, element, pair);
     h5_close(element);
-    if (!info->complex)
+    if (!source->matrix.complex)
         memcpy((char *)pair + size, pair, size);
 }

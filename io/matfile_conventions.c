@@ -48,11 +48,11 @@ static bool is_of_numbers(const char *matlab_class)
     return false;
 }
 
-int h5_matlab(hid_t dataset, struct matrix_info *info, struct error *err)
+int h5_matlab(hid_t dataset, struct source *source, struct error *err)
 {
     struct matfile_value kind = {.name = "MATLAB_class"};
     h5_read_attribute(dataset, &kind);
-    info->of_matlab = kind.found;
+    source->of_matlab = kind.found;
     if (!kind.found)
         return 0;
     if (!is_of_numbers(kind.text))
@@ -60,9 +60,9 @@ int h5_matlab(hid_t dataset, struct matrix_info *info, struct error *err)
                          "%s: dataset \"%s\" is of MATLAB's class %.40s, which is stored as other "
                          "numbers than it has; store it as numbers, in MATLAB double(A) or "
                          "table2array(A)",
-                         info->file, info->dataset, kind.text);
+                         source->file, source->dataset, kind.text);
     if (H5Aexists(dataset, "MATLAB_empty") > 0)
         return error_add(err, EXIT_INPUT, "%s: dataset \"%s\" is an empty matrix of MATLAB",
-                         info->file, info->dataset);
+                         source->file, source->dataset);
     return 0;
 }

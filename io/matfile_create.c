@@ -48,20 +48,20 @@ int h5_close_written(hid_t id, const char *file, struct error *err)
     return error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: writing the file failed: %s", file, why);
 }
 
-static int complain(const struct matrix_info *info, const char *what, struct error *err)
+static int complain(const struct source *source, const char *what, struct error *err)
 {
     const char *why = h5_why();
-    return error_add(err, h5_exit_code(EXIT_INPUT), "%s: %s \"%s\" failed: %s", info->file, what,
-                     info->dataset, why);
+    return error_add(err, h5_exit_code(EXIT_INPUT), "%s: %s \"%s\" failed: %s", source->file, what,
+                     source->dataset, why);
 }
 
 /* A dataset without elements gets a contiguous layout. */
-static hid_t creation_plist(const struct matrix_info *info, const struct matfile_layout *layout,
+static hid_t creation_plist(const struct source *source, const struct matfile_layout *layout,
                             struct error *err)
 {
     hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
-    hsize_t chunk[2] = {(hsize_t)min_i64(layout->chunk_rows, info->rows),
-                        (hsize_t)min_i64(layout->chunk_cols, matfile_cols(info))};
+    hsize_t chunk[2] = {(hsize_t)min_i64(layout->chunk_rows, source->matrix.rows),
+                        (hsize_t)min_i64(layout->chunk_cols, matrix_cols(&source->matrix))};
     bool chunked = chunk[0] > 0 && chunk[1] > 0;
     bool ok = H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER) >= 0 &&
               H5Pset_obj_track_times(plist, false) >= 0;
@@ -73,29 +73,29 @@ static hid_t creation_plist(const struct matrix_info *info, const struct matfile
              (!layout->gzip_level || H5Pset_deflate(plist, (unsigned)layout->gzip_level) >= 0);
     if (ok)
         return plist;
-    complain(info, "setting up dataset", err);
+    complain(source, "setting up dataset", err);
     h5_close(plist);
     return -1;
 }
 
-static int make_dataset(hid_t file, const struct matrix_info *info,
+static int make_dataset(hid_t file, const struct source *source,
                         const struct matfile_layout *layout,
                         const struct matfile_attribute *attributes, struct error *err)
 {
-    hid_t plist = creation_plist(info, layout, err);
+    hid_t plist = creation_plist(source, layout, err);
     if (plist < 0)
         return err->code;
     int rc = 0;
-    hsize_t extents[2] = {(hsize_t)info->rows, (hsize_t)matfile_cols(info)};
-    hid_t type = h5_memory_type(info, info->elements);
+    hsize_t extents[2] = {(hsize_t)source->matrix.rows, (hsize_t)matrix_cols(&source->matrix)};
+    hid_t type = h5_memory_type(source, source->matrix.elements);
     hid_t space = H5Screate_simple(2, extents, NULL), links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);
-    hid_t dataset = H5Dcreate2(file, info->dataset, type, space, links, plist, H5P_DEFAULT);
+    hid_t dataset = H5Dcreate2(file, source->dataset, type, space, links, plist, H5P_DEFAULT);
     if (dataset < 0)
-        rc = complain(info, "creating dataset", err);
+        rc = complain(source, "creating dataset", err);
     for (; attributes && attributes->name && !rc; attributes++)
         if (h5_write_attribute(dataset, attributes) < 0)
-            rc = complain(info, "writing the attributes of dataset", err);
+            rc = complain(source, "writing the attributes of dataset", err);
     h5_close(dataset);
     h5_close(links);
     h5_close(space);
@@ -104,20 +104,20 @@ static int make_dataset(hid_t file, const struct matrix_info *info,
     return rc;
 }
 
-static int add_dataset(hid_t file, struct matrix_info *info, const struct matfile_layout *layout,
-                       const struct matfile_attribute *attributes, char missing[MATFILE_NAME_MAX],
+static int add_dataset(hid_t file, struct source *source, const struct matfile_layout *layout,
+                       const struct matfile_attribute *attributes, char missing[DATASET_NAME_MAX],
                        struct error *err)
 {
-    const htri_t absent = h5_first_missing(file, info->dataset, missing);
+    const htri_t absent = h5_first_missing(file, source->dataset, missing);
     if (absent < 0)
-        return complain(info, "looking for", err);
+        return complain(source, "looking for", err);
     if (!absent)
         return error_add(err, EXIT_INPUT, "%s already holds \"%s\": name another dataset",
-                         info->file, info->dataset);
-    int rc = make_dataset(file, info, layout, attributes, err);
+                         source->file, source->dataset);
+    int rc = make_dataset(file, source, layout, attributes, err);
     if (rc && H5Lexists(file, missing, H5P_DEFAULT) > 0)
         H5Ldelete(file, missing, H5P_DEFAULT);
-    h5_identify(file, info);
+    h5_identify(file, source);
     return rc;
 }
 
@@ -130,38 +130,39 @@ static bool is_as_written(const char *file, const struct stat *written)
            memcmp(&now.st_mtim, &written->st_mtim, sizeof now.st_mtim) == 0;
 }
 
-int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
+int matfile_create(struct source *source, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err)
 {
-    char missing[MATFILE_NAME_MAX];
+    char missing[DATASET_NAME_MAX];
     enum h5_mode mode = layout->chunk_rows ? H5_WRITE : H5_WRITE_ALIGNED;
-    if (h5_check_room(info->file, H5_ROOM, err))
+    if (h5_check_room(source->file, H5_ROOM, err))
         return err->code;
     h5_enter();
-    hid_t id = new_file ? create_file(info->file, mode, err) : h5_open_file(info->file, mode, err);
-    int rc = id < 0 ? err->code : add_dataset(id, info, layout, attributes, missing, err);
+    hid_t id =
+        new_file ? create_file(source->file, mode, err) : h5_open_file(source->file, mode, err);
+    int rc = id < 0 ? err->code : add_dataset(id, source, layout, attributes, missing, err);
     if (id >= 0) {
-        int close_rc = h5_close_written(id, info->file, err);
+        int close_rc = h5_close_written(id, source->file, err);
         rc = rc ? rc : close_rc;
     }
     struct stat written;
-    if (lstat(info->file, &written))
+    if (lstat(source->file, &written))
         written.st_ino = 0;
     if (rc && new_file && id >= 0)
-        unlink(info->file);
+        unlink(source->file);
     h5_leave();
 
-    struct matrix_info made;
+    struct source made;
     struct error ignored = {0};
     if (rc)
         return rc;
-    rc = matfile_describe(info->file, info->dataset, &made, err);
+    rc = matfile_describe(source->file, source->dataset, &made, err);
     if (!rc)
-        *info = made;
-    else if (new_file && is_as_written(info->file, &written))
-        unlink(info->file);
+        *source = made;
+    else if (new_file && is_as_written(source->file, &written))
+        unlink(source->file);
     else
-        matfile_retract(info, new_file ? "" : missing, &ignored);
+        matfile_retract(source, new_file ? "" : missing, &ignored);
     return rc;
 }
 
@@ -182,7 +183,7 @@ static int make_vector(hid_t file, const struct matfile_vector *vector)
     return ok ? 0 : -1;
 }
 
-int matfile_add_vector(const struct matrix_info *of, const struct matfile_vector *vector,
+int matfile_add_vector(const struct source *of, const struct matfile_vector *vector,
                        struct error *err)
 {
     uint64_t bytes = (uint64_t)vector->count * sizeof(double);
@@ -205,7 +206,7 @@ int matfile_add_vector(const struct matrix_info *of, const struct matfile_vector
 }
 
 /* Complain about the first value that is not what it was made from. */
-static int compare_values(hid_t dataset, const struct matrix_info *of,
+static int compare_values(hid_t dataset, const struct source *of,
                           const struct matfile_vector *vector, struct error *err)
 {
     enum { PART = 1024 };
@@ -233,8 +234,8 @@ static int compare_values(hid_t dataset, const struct matrix_info *of,
     return err->code;
 }
 
-static int compare_vector(hid_t file, const struct matrix_info *of,
-                          const struct matfile_vector *vector, struct error *err)
+static int compare_vector(hid_t file, const struct source *of, const struct matfile_vector *vector,
+                          struct error *err)
 {
     struct matfile_value statistic = {.name = H5_STATISTIC};
     hid_t dataset = H5Lexists(file, vector->dataset, H5P_DEFAULT) > 0
@@ -261,7 +262,7 @@ static int compare_vector(hid_t file, const struct matrix_info *of,
     return err->code;
 }
 
-int matfile_compare_vector(const struct matrix_info *of, const struct matfile_vector *vector,
+int matfile_compare_vector(const struct source *of, const struct matfile_vector *vector,
                            struct error *err)
 {
     h5_enter();
@@ -273,17 +274,17 @@ int matfile_compare_vector(const struct matrix_info *of, const struct matfile_ve
     return rc;
 }
 
-static bool is_there(hid_t file, const struct matrix_info *made)
+static bool is_there(hid_t file, const struct source *made)
 {
-    struct matrix_info now = *made;
+    struct source now = *made;
     h5_identify(file, &now);
-    return matfile_is_same(&now, made);
+    return matrix_is_same(&now.matrix, &made->matrix);
 }
 
-static int rename_in(hid_t file, const struct matrix_info *made, const char *to, bool replace,
+static int rename_in(hid_t file, const struct source *made, const char *to, bool replace,
                      struct error *err)
 {
-    char missing[MATFILE_NAME_MAX];
+    char missing[DATASET_NAME_MAX];
     const enum matfile_object there = h5_lookup(file, to, missing);
     if (!is_there(file, made))
         return error_add(err, EXIT_RUNTIME, "%s: another program has removed or replaced \"%s\"",
@@ -303,7 +304,7 @@ static int rename_in(hid_t file, const struct matrix_info *made, const char *to,
     return err->code ? err->code : h5_sync(file, made->file, err);
 }
 
-int matfile_rename(const struct matrix_info *made, const char *to, bool replace, struct error *err)
+int matfile_rename(const struct source *made, const char *to, bool replace, struct error *err)
 {
     if (h5_check_room(made->file, H5_ROOM, err))
         return err->code;
@@ -336,9 +337,9 @@ static bool is_empty(hid_t file, const char *path)
 }
 
 /* The file is removed while it is open: meanwhile nobody adds to it. */
-static void retract_from(hid_t file, const struct matrix_info *made, const char *missing)
+static void retract_from(hid_t file, const struct source *made, const char *missing)
 {
-    char path[MATFILE_NAME_MAX];
+    char path[DATASET_NAME_MAX];
     snprintf(path, sizeof path, "%s", made->dataset);
     bool gone = is_there(file, made) && H5Ldelete(file, path, H5P_DEFAULT) >= 0;
     for (char *slash; gone && (slash = strrchr(path, '/')) && slash > path;) {
@@ -351,7 +352,7 @@ static void retract_from(hid_t file, const struct matrix_info *made, const char 
         unlink(made->file);
 }
 
-int matfile_retract(const struct matrix_info *made, const char *missing, struct error *err)
+int matfile_retract(const struct source *made, const char *missing, struct error *err)
 {
     h5_enter();
     hid_t id = h5_open_file(made->file, H5_WRITE, err);

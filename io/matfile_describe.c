@@ -8,12 +8,13 @@
 #include "file.h"
 #include "matfile_impl.h"
 
-static int refuse(const struct matrix_info *info, struct error *err, const char *reason)
+static int refuse(const struct source *source, struct error *err, const char *reason)
 {
-    return error_add(err, EXIT_INPUT, "%s: dataset \"%s\" %s", info->file, info->dataset, reason);
+    return error_add(err, EXIT_INPUT, "%s: dataset \"%s\" %s", source->file, source->dataset,
+                     reason);
 }
 
-int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
+int h5_extents(hid_t dataset, struct source *source, struct error *err)
 {
     hsize_t extents[H5S_MAX_RANK];
     hid_t space = H5Dget_space(dataset);
@@ -22,9 +23,9 @@ int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
     h5_close(space);
 
     if (class == H5S_NULL)
-        return refuse(info, err, "has no elements at all (null), it is not a matrix");
+        return refuse(source, err, "has no elements at all (null), it is not a matrix");
     if (class == H5S_SCALAR)
-        return refuse(info, err, "is a scalar, not a matrix");
+        return refuse(source, err, "is a scalar, not a matrix");
     if (rank != 2) {
         char text[400] = "";
         h5_append(text, sizeof text, "has %d dimension%s (", rank, rank == 1 ? "" : "s");
@@ -33,20 +34,19 @@ int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
         h5_append(text, sizeof text,
                   "), not two; store it as rows x columns, or show it so "
                   "by a virtual dataset (man dgemm_ooc, Vectors)");
-        return refuse(info, err, text);
+        return refuse(source, err, text);
     }
     uint64_t limit = INT64_MAX / sizeof(double);
     if (extents[0] > limit || extents[1] > limit ||
         (extents[1] > 0 && extents[0] > limit / extents[1]))
-        return refuse(info, err, "is too large: its size in bytes exceeds 63 bits");
-    info->rows = (int64_t)extents[0];
-    info->cols = (int64_t)extents[1];
+        return refuse(source, err, "is too large: its size in bytes exceeds 63 bits");
+    source->matrix.rows = (int64_t)extents[0];
+    source->matrix.cols = (int64_t)extents[1];
     return 0;
 }
 
 /* What is no number, and how to make numbers of it. */
-static int refuse_type(hid_t type, const char *text, const struct matrix_info *info,
-                       struct error *err)
+static int refuse_type(hid_t type, const char *text, const struct source *source, struct error *err)
 {
     char reason[400], members[256];
     switch (H5Tget_class(type)) {
@@ -57,8 +57,8 @@ static int refuse_type(hid_t type, const char *text, const struct matrix_info *i
                  "numpy.lib.recfunctions.structured_to_unstructured(a)",
                  members);
         if (H5Tget_nmembers(type) != 2)
-            return refuse(info, err, reason);
-        return refuse(info, err,
+            return refuse(source, err, reason);
+        return refuse(source, err,
                       "holds compounds that are no complex numbers; store these as compounds of "
                       "two floats of one type, named r and i, real and imag, re and im or x and y, "
                       "without gaps (h5py does)");
@@ -68,116 +68,117 @@ static int refuse_type(hid_t type, const char *text, const struct matrix_info *i
                  "holds an enumeration (%s), not numbers; store it as numbers, in NumPy "
                  "a.astype(\"u1\")",
                  members);
-        return refuse(info, err, reason);
+        return refuse(source, err, reason);
     case H5T_BITFIELD:
-        return refuse(info, err,
+        return refuse(source, err,
                       "holds bit fields, as which Julia and PyTables store booleans; store it as "
                       "numbers, in Julia UInt8.(A), in NumPy a.astype(\"u1\")");
     case H5T_REFERENCE:
-        return refuse(info, err,
+        return refuse(source, err,
                       "holds references to other datasets, as a cell array of MATLAB does; store "
                       "it as one matrix, in MATLAB cell2mat(A)");
     case H5T_STRING:
-        return refuse(info, err,
+        return refuse(source, err,
                       "holds strings, not numbers; store it as numbers, in NumPy "
                       "a.astype(\"f8\")");
     default:
         snprintf(reason, sizeof reason,
                  "holds elements of type %s, not numbers; store it as numbers", text);
-        return refuse(info, err, reason);
+        return refuse(source, err, reason);
     }
 }
 
-int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], struct error *err)
+int h5_type(hid_t dataset, struct source *source, char text[H5_TYPE_TEXT], struct error *err)
 {
     int rc = 0;
     hid_t whole = H5Dget_type(dataset);
-    hid_t type = h5_part_type(whole, info->parts);
+    hid_t type = h5_part_type(whole, source->parts);
     h5_type_text(whole, text);
-    info->complex = info->parts[0][0] != '\0';
-    info->element_bytes = H5Tget_size(type);
-    info->swapped = H5Tget_order(type) != H5Tget_order(H5T_NATIVE_DOUBLE);
-    info->elements = h5_scalar(type);
-    info->integers = H5Tget_class(type) == H5T_INTEGER;
+    source->matrix.complex = source->parts[0][0] != '\0';
+    source->matrix.element_bytes = H5Tget_size(type);
+    source->matrix.swapped = H5Tget_order(type) != H5Tget_order(H5T_NATIVE_DOUBLE);
+    source->matrix.elements = h5_scalar(type);
+    source->matrix.integers = H5Tget_class(type) == H5T_INTEGER;
     if (!h5_is_number(type))
-        rc = refuse_type(whole, text, info, err);
-    else if (info->element_bytes == 0)
-        rc = refuse(info, err, "has elements of no size: is it damaged?");
-    else if (info->element_bytes > H5_ELEMENT_MAX)
-        rc = refuse(info, err, "has elements of more bytes than any number: is it damaged?");
+        rc = refuse_type(whole, text, source, err);
+    else if (source->matrix.element_bytes == 0)
+        rc = refuse(source, err, "has elements of no size: is it damaged?");
+    else if (source->matrix.element_bytes > H5_ELEMENT_MAX)
+        rc = refuse(source, err, "has elements of more bytes than any number: is it damaged?");
     h5_close(type);
     h5_close(whole);
     return rc;
 }
 
 /* A complex matrix is described as a real one of twice the columns. */
-static int count_parts(struct matrix_info *info, struct error *err)
+static int count_parts(struct source *source, struct error *err)
 {
     int64_t limit = INT64_MAX / (int64_t)sizeof(double) / 2;
-    if (!info->complex)
+    if (!source->matrix.complex)
         return 0;
-    if (info->cols > 0 && info->rows > limit / info->cols)
-        return refuse(info, err, "is too large: its size in bytes exceeds 63 bits");
-    info->cols *= 2;
+    if (source->matrix.cols > 0 && source->matrix.rows > limit / source->matrix.cols)
+        return refuse(source, err, "is too large: its size in bytes exceeds 63 bits");
+    source->matrix.cols *= 2;
     return 0;
 }
 
-static int read_chunks(hid_t plist, struct matrix_info *info, char *text, size_t size,
+static int read_chunks(hid_t plist, struct source *source, char *text, size_t size,
                        const char **reason, struct error *err)
 {
     hsize_t extents[2] = {0, 0};
     uint64_t row;
     if (H5Pget_chunk(plist, 2, extents) != 2 || extents[0] == 0 || extents[1] == 0 ||
-        __builtin_mul_overflow(extents[1], info->element_bytes, &row) ||
-        __builtin_mul_overflow(extents[0], row, &info->chunk_bytes) ||
-        info->chunk_bytes > INT64_MAX / 16)
+        __builtin_mul_overflow(extents[1], source->matrix.element_bytes, &row) ||
+        __builtin_mul_overflow(extents[0], row, &source->matrix.chunk_bytes) ||
+        source->matrix.chunk_bytes > INT64_MAX / 16)
         return error_add(err, EXIT_INPUT, "%s:%s has chunks of an impossible size: is it damaged?",
-                         info->file, info->dataset);
+                         source->file, source->dataset);
     double fill[2];
-    info->chunk_rows = (int64_t)extents[0];
-    info->chunk_cols = (int64_t)extents[1];
-    h5_append(text, size, "chunked %" PRId64 "x%" PRId64, info->chunk_rows, info->chunk_cols);
-    h5_fill_value(plist, info, SCALAR_DOUBLE, fill);
-    info->fill = fill[0];
-    if (info->complex) {
-        info->chunk_cols *= 2;
-        info->chunk_bytes *= 2;
+    source->matrix.chunk_rows = (int64_t)extents[0];
+    source->matrix.chunk_cols = (int64_t)extents[1];
+    h5_append(text, size, "chunked %" PRId64 "x%" PRId64, source->matrix.chunk_rows,
+              source->matrix.chunk_cols);
+    h5_fill_value(plist, source, SCALAR_DOUBLE, fill);
+    source->fill = fill[0];
+    if (source->matrix.complex) {
+        source->matrix.chunk_cols *= 2;
+        source->matrix.chunk_bytes *= 2;
         if (fill[0] != fill[1])
             *reason = "filled by a complex number";
     }
-    int rc = h5_filters(plist, info, text, size, reason, err);
+    int rc = h5_filters(plist, source, text, size, reason, err);
     if (!*reason)
-        *reason = h5_why_not_by_chunks(plist, info);
+        *reason = h5_why_not_by_chunks(plist, &source->matrix);
     return rc;
 }
 
 /* Compare the storage with the extents, which not all versions of the library do. */
-static int check_storage(hid_t dataset, const struct matrix_info *info, struct error *err)
+static int check_storage(hid_t dataset, const struct source *source, struct error *err)
 {
     uint64_t stored = H5Dget_storage_size(dataset), wanted = 0;
-    if (!__builtin_mul_overflow((uint64_t)(info->rows * info->cols), info->element_bytes,
-                                &wanted) &&
+    if (!__builtin_mul_overflow((uint64_t)(source->matrix.rows * source->matrix.cols),
+                                source->matrix.element_bytes, &wanted) &&
         (stored == 0 || stored == wanted))
         return 0;
     return error_add(err, EXIT_INPUT,
                      "%s: dataset \"%s\" has %" PRIu64 " bytes of storage for %" PRIu64
                      " of elements: is it damaged?",
-                     info->file, info->dataset, stored, wanted);
+                     source->file, source->dataset, stored, wanted);
 }
 
 /* The value of integers that were never written, which a double might round. */
-static int64_t fill_integer(hid_t plist, const struct matrix_info *info)
+static int64_t fill_integer(hid_t plist, const struct source *source)
 {
     int64_t value = 0;
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
     H5Pfill_value_defined(plist, &defined);
-    if (info->integers && defined != H5D_FILL_VALUE_UNDEFINED)
+    if (source->matrix.integers && defined != H5D_FILL_VALUE_UNDEFINED)
         H5Pget_fill_value(plist, H5T_NATIVE_INT64, &value);
     return value;
 }
 
 /* `reason`: why the layout prevents moving bytes without HDF5; unchanged if it does not. */
-static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size_t size,
+static int read_layout(hid_t dataset, struct source *source, char *text, size_t size,
                        const char **reason, struct error *err)
 {
     int rc = 0;
@@ -185,38 +186,33 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
     hid_t plist = H5Dget_create_plist(dataset);
     H5D_layout_t layout = H5Pget_layout(plist);
     int external = H5Pget_external_count(plist);
-    info->fill_integer = fill_integer(plist, info);
+    source->fill_integer = fill_integer(plist, source);
     if (layout == H5D_CHUNKED) {
-        rc = read_chunks(plist, info, text, size, reason, err);
+        rc = read_chunks(plist, source, text, size, reason, err);
     } else if (layout == H5D_COMPACT) {
         h5_append(text, size, "compact");
         *reason = "stored in the object header";
-        rc = check_storage(dataset, info, err);
+        rc = check_storage(dataset, source, err);
     } else if (layout == H5D_VIRTUAL) {
         H5Pget_virtual_count(plist, &sources);
-        rc = h5_check_sources(dataset, info, &info->sources, err);
+        rc = h5_check_sources(dataset, source, &source->matrix.sources, err);
         h5_append(text, size, "virtual, with %zu source%s", sources, sources == 1 ? "" : "s");
         *reason = "virtual dataset";
     } else if (external > 0) {
         h5_append(text, size, "contiguous in %d external file%s", external,
                   external > 1 ? "s" : "");
         *reason = "external storage";
-        rc = h5_check_sources(dataset, info, &info->sources, err);
+        rc = h5_check_sources(dataset, source, &source->matrix.sources, err);
     } else {
         h5_append(text, size, "contiguous");
-        rc = check_storage(dataset, info, err);
+        rc = check_storage(dataset, source, err);
     }
     h5_close(plist);
     return rc;
 }
 
-bool matfile_is_same(const struct matrix_info *a, const struct matrix_info *b)
-{
-    return a->object[1] != 0 && memcmp(a->object, b->object, sizeof a->object) == 0;
-}
-
 /* Where the dataset is, behind all links. */
-static void find_object(hid_t dataset, struct matrix_info *info)
+static void find_object(hid_t dataset, struct source *source)
 {
     char file[PATH_MAX];
     struct stat status;
@@ -232,17 +228,17 @@ static void find_object(hid_t dataset, struct matrix_info *info)
 #endif
     if (!found || length <= 0 || length >= PATH_MAX || stat(file, &status))
         return;
-    info->object[0] = status.st_dev;
-    info->object[1] = status.st_ino;
-    memcpy(&info->object[2], address, sizeof info->object[2]);
+    source->matrix.object[0] = status.st_dev;
+    source->matrix.object[1] = status.st_ino;
+    memcpy(&source->matrix.object[2], address, sizeof source->matrix.object[2]);
 }
 
-void h5_identify(hid_t file, struct matrix_info *info)
+void h5_identify(hid_t file, struct source *source)
 {
-    hid_t dataset = H5Dopen2(file, info->dataset, H5P_DEFAULT);
-    memset(info->object, 0, sizeof info->object);
+    hid_t dataset = H5Dopen2(file, source->dataset, H5P_DEFAULT);
+    memset(source->matrix.object, 0, sizeof source->matrix.object);
     if (dataset >= 0)
-        find_object(dataset, info);
+        find_object(dataset, source);
     h5_close(dataset);
 }
 
@@ -257,107 +253,108 @@ static bool is_at(const char *file, const char *path, haddr_t address)
     return same;
 }
 
-static bool is_behind_external_link(hid_t dataset, const struct matrix_info *info,
-                                    char file[PATH_MAX], struct error *err)
+static bool is_behind_external_link(hid_t dataset, const struct source *source, char file[PATH_MAX],
+                                    struct error *err)
 {
     ssize_t length = H5Fget_name(dataset, file, PATH_MAX);
-    return length <= 0 || length >= PATH_MAX || !file_is_same(file, info->file, err);
+    return length <= 0 || length >= PATH_MAX || !file_is_same(file, source->file, err);
 }
 
-/* If the dataset is behind an external link, replace the names in `info` by those of the target, so
- * that its file is opened to move the bytes.  The library's path is not always valid in that file,
- * so it is tested. */
-static bool follow_external_link(hid_t dataset, haddr_t address, struct matrix_info *info,
+/* If the dataset is behind an external link, replace the names in `source` by those of the target,
+ * so that its file is opened to move the bytes.  The library's path is not always valid in that
+ * file, so it is tested. */
+static bool follow_external_link(hid_t dataset, haddr_t address, struct source *source,
                                  struct error *err)
 {
-    char file[PATH_MAX], path[MATFILE_NAME_MAX];
-    if (!is_behind_external_link(dataset, info, file, err))
+    char file[PATH_MAX], path[DATASET_NAME_MAX];
+    if (!is_behind_external_link(dataset, source, file, err))
         return true;
     ssize_t path_length = H5Iget_name(dataset, path, sizeof path);
     if (path_length <= 0 || path_length >= (ssize_t)sizeof path || !is_at(file, path, address))
         return false;
-    memcpy(info->file, file, sizeof file);
-    memcpy(info->dataset, path, sizeof path);
+    memcpy(source->file, file, sizeof file);
+    memcpy(source->dataset, path, sizeof path);
     return true;
 }
 
-static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info, struct error *err)
+static const char *why_not_by_offset(hid_t dataset, struct source *source, struct error *err)
 {
-    char parts[2][MATFILE_PART_MAX];
+    char parts[2][PART_NAME_MAX];
     hid_t whole = H5Dget_type(dataset), type = h5_part_type(whole, parts);
-    bool native = h5_is_native(type, info->elements);
+    bool native = h5_is_native(type, source->matrix.elements);
     h5_close(type);
     h5_close(whole);
-    uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
+    uint64_t bytes = (uint64_t)source->matrix.rows * (uint64_t)source->matrix.cols *
+                     source->matrix.element_bytes;
     if (!native)
         return "converted";
     if (bytes == 0)
         return NULL;
     haddr_t address = H5Dget_offset(dataset);
-    info->never_written = address == HADDR_UNDEF || H5Dget_storage_size(dataset) != bytes;
-    if (info->never_written)
+    source->matrix.never_written = address == HADDR_UNDEF || H5Dget_storage_size(dataset) != bytes;
+    if (source->matrix.never_written)
         return "never written";
-    if (!follow_external_link(dataset, address, info, err))
+    if (!follow_external_link(dataset, address, source, err))
         return "behind an external link";
-    info->offset = address;
+    source->offset = address;
     return NULL;
 }
 
-static const char *why_not_by_chunks(hid_t dataset, const struct matrix_info *info,
-                                     struct error *err)
+static const char *why_not_by_chunks(hid_t dataset, const struct source *source, struct error *err)
 {
     char file[PATH_MAX];
-    return is_behind_external_link(dataset, info, file, err) ? "behind an external link" : NULL;
+    return is_behind_external_link(dataset, source, file, err) ? "behind an external link" : NULL;
 }
 
-static int check_not_truncated(const struct matrix_info *info, struct error *err)
+static int check_not_truncated(const struct source *source, struct error *err)
 {
-    uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
-    if (!info->by_offset || bytes == 0 ||
-        (bytes <= info->file_bytes && info->offset <= info->file_bytes - bytes))
+    uint64_t bytes = (uint64_t)source->matrix.rows * (uint64_t)source->matrix.cols *
+                     source->matrix.element_bytes;
+    if (!source->matrix.by_offset || bytes == 0 ||
+        (bytes <= source->file_bytes && source->offset <= source->file_bytes - bytes))
         return 0;
     return error_add(err, EXIT_INPUT,
                      "%s is cut short, copy it again: dataset \"%s\" ends at byte %" PRIu64
                      ", the file at byte %" PRIu64,
-                     info->file, info->dataset, info->offset + bytes, info->file_bytes);
+                     source->file, source->dataset, source->offset + bytes, source->file_bytes);
 }
 
-int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
+int h5_describe(hid_t dataset, struct source *source, struct error *err)
 {
-    char layout[sizeof info->layout] = "", type[H5_TYPE_TEXT];
+    char layout[sizeof source->layout] = "", type[H5_TYPE_TEXT];
     const char *reason = NULL;
     const int before = err->complaints;
     struct stat status;
     struct error shape = {0}; /* less than a complaint about the type: tables have one dimension */
-    int rc = h5_matlab(dataset, info, err);
-    h5_extents(dataset, info, &shape);
+    int rc = h5_matlab(dataset, source, err);
+    h5_extents(dataset, source, &shape);
     if (!rc)
-        rc = h5_type(dataset, info, type, err);
+        rc = h5_type(dataset, source, type, err);
     if (!rc && shape.code) {
         error_append(err, &shape);
         rc = shape.code;
     }
     if (!rc)
-        rc = count_parts(info, err);
+        rc = count_parts(source, err);
     if (!rc)
-        rc = read_layout(dataset, info, layout, sizeof layout, &reason, err);
+        rc = read_layout(dataset, source, layout, sizeof layout, &reason, err);
     if (rc)
         return rc;
     if (!reason)
-        reason = info->chunk_rows ? why_not_by_chunks(dataset, info, err)
-                                  : why_not_by_offset(dataset, info, err);
-    info->by_offset = !reason && info->chunk_rows == 0;
-    info->by_chunks = !reason && info->chunk_rows > 0;
-    info->file_bytes = file_leads(info->file, &status, err) ? (uint64_t)status.st_size : 0;
-    h5_netcdf(dataset, info);
-    info->unfinished = h5_is_unfinished(dataset);
-    find_object(dataset, info);
+        reason = source->matrix.chunk_rows ? why_not_by_chunks(dataset, source, err)
+                                           : why_not_by_offset(dataset, source, err);
+    source->matrix.by_offset = !reason && source->matrix.chunk_rows == 0;
+    source->matrix.by_chunks = !reason && source->matrix.chunk_rows > 0;
+    source->file_bytes = file_leads(source->file, &status, err) ? (uint64_t)status.st_size : 0;
+    h5_netcdf(dataset, source);
+    source->unfinished = h5_is_unfinished(dataset);
+    find_object(dataset, source);
     h5_append(layout, sizeof layout, " %s", type);
     if (reason)
         h5_append(layout, sizeof layout, ": read by HDF5 (%s)", reason);
-    else if (info->by_chunks)
+    else if (source->matrix.by_chunks)
         h5_append(layout, sizeof layout, ": read as raw chunks%s",
-                  info->pipeline.count ? ", decoded here" : "");
-    memcpy(info->layout, layout, sizeof layout);
-    return err->complaints > before ? err->code : check_not_truncated(info, err);
+                  source->matrix.pipeline.count ? ", decoded here" : "");
+    memcpy(source->layout, layout, sizeof layout);
+    return err->complaints > before ? err->code : check_not_truncated(source, err);
 }

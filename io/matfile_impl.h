@@ -105,64 +105,64 @@ void h5_members_text(hid_t type, char *text, size_t size);
 
 /* The type of the real and of the imaginary part of complex numbers, whose names go to `parts`; the
  * integers of booleans; of any other type a copy.  To be closed. */
-hid_t h5_part_type(hid_t type, char parts[2][MATFILE_PART_MAX]);
+hid_t h5_part_type(hid_t type, char parts[2][PART_NAME_MAX]);
 
 /* The HDF5 type of the matrix's elements as `type`: the native one or, of a complex matrix, a pair
  * of them.  To be closed. */
-hid_t h5_memory_type(const struct matrix_info *info, enum scalar type);
+hid_t h5_memory_type(const struct source *source, enum scalar type);
 
 /* Write the shortest prefix of a path that does not exist to `missing`; 0 if all of it exists,
  * negative if the library cannot tell. */
-htri_t h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX]);
+htri_t h5_first_missing(hid_t file, const char *path, char missing[DATASET_NAME_MAX]);
 
 /* What kind of object a name denotes: OTHER, too, if the library cannot tell.  `missing`: of
  * NOTHING, as above. */
-enum matfile_object h5_lookup(hid_t file, const char *name, char missing[MATFILE_NAME_MAX]);
+enum matfile_object h5_lookup(hid_t file, const char *name, char missing[DATASET_NAME_MAX]);
 
-/* Find which object `info->dataset` is now, for matfile_is_same. */
-void h5_identify(hid_t file, struct matrix_info *info);
+/* Find which object `source->dataset` is now, for matrix_is_same. */
+void h5_identify(hid_t file, struct source *source);
 
-/* Describe an open dataset in `info`, where file and dataset are set. */
-int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err);
+/* Describe an open dataset in `source`, where file and dataset are set. */
+int h5_describe(hid_t dataset, struct source *source, struct error *err);
 
 /* Bytes of the largest type of real numbers. */
 enum { H5_ELEMENT_MAX = 16 };
 
 /* Check the files of a virtual or external dataset, recursively, and say what they are.  Complains
  * about those that cannot be read, and (EXIT_RESOURCES) about more than may be open. */
-int h5_check_sources(hid_t dataset, const struct matrix_info *info, struct matfile_sources *found,
+int h5_check_sources(hid_t dataset, const struct source *source, struct virtual_sources *found,
                      struct error *err);
 
 /* Parts of h5_describe: h5_extents sets rows and cols, as HDF5 counts them; h5_type sets elements,
  * complex, parts, element_bytes and swapped, and writes the type's name to `text`. */
-int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err);
-int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], struct error *err);
+int h5_extents(hid_t dataset, struct source *source, struct error *err);
+int h5_type(hid_t dataset, struct source *source, char text[H5_TYPE_TEXT], struct error *err);
 
 /* Read the filters of a chunked dataset: append their names to `text` and the filters to the
  * pipeline.  *reason is set if chunk.h cannot undo one of them.  Complains about those that the
  * library cannot undo either. */
-int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, const char **reason,
+int h5_filters(hid_t plist, struct source *source, char *text, size_t size, const char **reason,
                struct error *err);
 
 /* Why the chunks cannot be read without HDF5, apart from their filters; null if they can. */
-const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info);
+const char *h5_why_not_by_chunks(hid_t plist, const struct matrix *matrix);
 
 /* Complain (EXIT_INPUT) about a file that is not there, with what may be meant. */
 int h5_complain_missing(const char *file, struct error *err);
 
-/* Set the netCDF members of `info` from the dataset's attributes. */
-void h5_netcdf(hid_t dataset, struct matrix_info *info);
+/* Set the netCDF members of `source` from the dataset's attributes. */
+void h5_netcdf(hid_t dataset, struct source *source);
 
-/* Whether MATLAB has stored the dataset, which `info` gets to know.  Complains where its elements
+/* Whether MATLAB has stored the dataset, which `source` gets to know.  Complains where its elements
  * are not those of a matrix. */
-int h5_matlab(hid_t dataset, struct matrix_info *info, struct error *err);
+int h5_matlab(hid_t dataset, struct source *source, struct error *err);
 
 /* What a group stands for, as a clause, if that is known, and what to do then; else null. */
 const char *h5_group_meaning(hid_t group, const char **advice);
 
 /* The value, as `type`, of the matrix's elements that were never written: of a real and of an
  * imaginary part, which are the same where the matrix is real. */
-void h5_fill_value(hid_t plist, const struct matrix_info *info, enum scalar type, void *pair);
+void h5_fill_value(hid_t plist, const struct source *source, enum scalar type, void *pair);
 
 /* A read that converts to `type`: whether elements that are too large for it were marked. */
 struct h5_narrowing {
@@ -171,11 +171,11 @@ struct h5_narrowing {
 };
 
 /* A list of properties for a read of the matrix that marks such elements; to be closed. */
-hid_t h5_watch_narrowing(const struct matrix_info *info, struct h5_narrowing *narrowing);
+hid_t h5_watch_narrowing(const struct matrix *matrix, struct h5_narrowing *narrowing);
 
 /* Mark an element, and complain (EXIT_INPUT) about the first of a block that is marked. */
 void h5_put_mark(enum scalar type, void *to);
-int h5_check_marks(const struct matrix_info *info, enum scalar type, const struct block *block,
+int h5_check_marks(const struct source *source, enum scalar type, const struct block *block,
                    const void *matrix, struct error *err);
 
 /* Append to a string in a buffer of `size` bytes, as by printf; truncates. */

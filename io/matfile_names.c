@@ -41,7 +41,7 @@ static herr_t walk_link(hid_t root, const char *path, const H5L_info_t *link, vo
     herr_t stop = 0;
     const char *advice;
     struct walk *walk = context;
-    const bool unnamed = strlen(path) + 1 >= MATFILE_NAME_MAX;
+    const bool unnamed = strlen(path) + 1 >= DATASET_NAME_MAX;
     walk->unfinished |= unnamed;
     if (unnamed && link->type != H5L_TYPE_HARD)
         return 0;
@@ -60,11 +60,12 @@ static herr_t walk_link(hid_t root, const char *path, const H5L_info_t *link, vo
 static void list_shape(hid_t dataset, struct walk *walk)
 {
     struct error ignored = {0};
-    struct matrix_info info = {0};
+    struct source source = {0};
     char type[H5_TYPE_TEXT];
-    h5_extents(dataset, &info, &ignored);
-    h5_type(dataset, &info, type, &ignored);
-    h5_append(walk->text, walk->size, "%s %" PRId64 "x%" PRId64, type, info.rows, info.cols);
+    h5_extents(dataset, &source, &ignored);
+    h5_type(dataset, &source, type, &ignored);
+    h5_append(walk->text, walk->size, "%s %" PRId64 "x%" PRId64, type, source.matrix.rows,
+              source.matrix.cols);
 }
 
 static herr_t list_object(hid_t object, const char *path, struct walk *walk)
@@ -95,21 +96,21 @@ static const char *list_datasets(hid_t where, const char *group, char *text, siz
 }
 
 /* Normalise a path: without leading, trailing and repeated slashes. */
-static void plain_path(const char *path, char plain[MATFILE_NAME_MAX])
+static void plain_path(const char *path, char plain[DATASET_NAME_MAX])
 {
     size_t length = 0;
-    for (; *path && length + 1 < MATFILE_NAME_MAX; path++)
+    for (; *path && length + 1 < DATASET_NAME_MAX; path++)
         if (*path != '/' || (length > 0 && path[1] && path[1] != '/'))
             plain[length++] = *path;
     plain[length] = '\0';
 }
 
-htri_t h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX])
+htri_t h5_first_missing(hid_t file, const char *path, char missing[DATASET_NAME_MAX])
 {
     for (size_t i = 1; i <= strlen(path); i++) {
         if (path[i] != '/' && path[i] != '\0')
             continue;
-        snprintf(missing, MATFILE_NAME_MAX, "%.*s", (int)i, path);
+        snprintf(missing, DATASET_NAME_MAX, "%.*s", (int)i, path);
         const htri_t there = H5Lexists(file, missing, H5P_DEFAULT);
         if (there <= 0)
             return there < 0 ? there : 1;
@@ -124,32 +125,32 @@ static const char *hint_of_file(const char *name, char hint[PATH_MAX])
     hint[0] = '\0';
     if (stat(name, &status) == 0 && S_ISREG(status.st_mode))
         snprintf(hint, PATH_MAX, "; for a dataset of the file %.*s write %.*s:/NAME",
-                 MATFILE_NAME_MAX, name, MATFILE_NAME_MAX, name);
+                 DATASET_NAME_MAX, name, DATASET_NAME_MAX, name);
     return hint;
 }
 
-static int complain_of_group(hid_t group, const struct matrix_info *info, struct error *err)
+static int complain_of_group(hid_t group, const struct source *source, struct error *err)
 {
-    char text[1500], name[MATFILE_NAME_MAX + 1] = "/";
+    char text[1500], name[DATASET_NAME_MAX + 1] = "/";
     const char *advice, *meaning = h5_group_meaning(group, &advice);
     if (meaning)
-        return error_add(err, EXIT_INPUT, "%s: \"%s\" is a group, %s; %s", info->file,
-                         info->dataset, meaning, advice);
-    plain_path(info->dataset, name + 1);
+        return error_add(err, EXIT_INPUT, "%s: \"%s\" is a group, %s; %s", source->file,
+                         source->dataset, meaning, advice);
+    plain_path(source->dataset, name + 1);
     return error_add(err, EXIT_INPUT,
-                     "%s: \"%s\" is a group, not a dataset; give the path of one; %s", info->file,
-                     info->dataset, list_datasets(group, name, text, sizeof text));
+                     "%s: \"%s\" is a group, not a dataset; give the path of one; %s", source->file,
+                     source->dataset, list_datasets(group, name, text, sizeof text));
 }
 
-static int describe_object(hid_t object, struct matrix_info *info, struct error *err)
+static int describe_object(hid_t object, struct source *source, struct error *err)
 {
     switch (H5Iget_type(object)) {
-    case H5I_DATASET: return h5_describe(object, info, err);
-    case H5I_GROUP: return complain_of_group(object, info, err);
+    case H5I_DATASET: return h5_describe(object, source, err);
+    case H5I_GROUP: return complain_of_group(object, source, err);
     default:
         return error_add(err, EXIT_INPUT,
-                         "%s: \"%s\" is a named type, not a dataset; h5mat info lists these",
-                         info->file, info->dataset);
+                         "%s: \"%s\" is a named type, not a dataset; h5mat source lists these",
+                         source->file, source->dataset);
     }
 }
 
@@ -173,48 +174,48 @@ static const char *leads_to(hid_t file, const char *name, char text[LINK_TEXT])
     return text;
 }
 
-static int describe_name(hid_t file, struct matrix_info *info, struct error *err)
+static int describe_name(hid_t file, struct source *source, struct error *err)
 {
     int rc;
-    char text[1500], missing[MATFILE_NAME_MAX], hint[PATH_MAX], link[LINK_TEXT];
-    hid_t object = H5Oopen(file, info->dataset, H5P_DEFAULT);
+    char text[1500], missing[DATASET_NAME_MAX], hint[PATH_MAX], link[LINK_TEXT];
+    hid_t object = H5Oopen(file, source->dataset, H5P_DEFAULT);
     const char *reason = object < 0 ? h5_why() : "";
     if (object >= 0)
-        rc = describe_object(object, info, err);
+        rc = describe_object(object, source, err);
     else if (h5_failure()[0])
-        rc = h5_settle(0, info->file, err);
-    else if (h5_refused()[0] || h5_first_missing(file, info->dataset, missing) <= 0)
-        rc = error_add(err, EXIT_INPUT, "%s: \"%s\"%s cannot be opened: %s", info->file,
-                       info->dataset, leads_to(file, info->dataset, link), reason);
+        rc = h5_settle(0, source->file, err);
+    else if (h5_refused()[0] || h5_first_missing(file, source->dataset, missing) <= 0)
+        rc = error_add(err, EXIT_INPUT, "%s: \"%s\"%s cannot be opened: %s", source->file,
+                       source->dataset, leads_to(file, source->dataset, link), reason);
     else
-        rc = error_add(err, EXIT_INPUT, "%s: no dataset \"%s\"; %s%s", info->file, info->dataset,
-                       list_datasets(file, "", text, sizeof text),
-                       hint_of_file(info->dataset, hint));
+        rc = error_add(err, EXIT_INPUT, "%s: no dataset \"%s\"; %s%s", source->file,
+                       source->dataset, list_datasets(file, "", text, sizeof text),
+                       hint_of_file(source->dataset, hint));
     h5_close(object);
     return rc;
 }
 
-static int set_names(struct matrix_info *info, const char *file, const char *dataset,
+static int set_names(struct source *source, const char *file, const char *dataset,
                      struct error *err)
 {
-    memset(info, 0, sizeof *info);
-    if (strlen(file) >= sizeof info->file)
+    memset(source, 0, sizeof *source);
+    if (strlen(file) >= sizeof source->file)
         return error_add(err, EXIT_INPUT, "the file name %.40s... is too long", file);
-    if (strlen(dataset) >= sizeof info->dataset)
+    if (strlen(dataset) >= sizeof source->dataset)
         return error_add(err, EXIT_INPUT, "the dataset name %.40s... is too long", dataset);
-    strcpy(info->file, file);
-    strcpy(info->dataset, dataset);
+    strcpy(source->file, file);
+    strcpy(source->dataset, dataset);
     return 0;
 }
 
-int matfile_describe(const char *file, const char *dataset, struct matrix_info *info,
+int matfile_describe(const char *file, const char *dataset, struct source *source,
                      struct error *err)
 {
-    if (set_names(info, file, dataset, err))
+    if (set_names(source, file, dataset, err))
         return EXIT_INPUT;
     h5_enter();
     hid_t id = h5_open_file(file, H5_READ, err);
-    int rc = id < 0 ? err->code : describe_name(id, info, err);
+    int rc = id < 0 ? err->code : describe_name(id, source, err);
     h5_close(id);
     rc = h5_settle(rc, file, err);
     h5_leave();
@@ -223,15 +224,15 @@ int matfile_describe(const char *file, const char *dataset, struct matrix_info *
 
 static herr_t visit_object(hid_t object, const char *path, struct walk *walk)
 {
-    struct matrix_info info;
+    struct source source;
     struct error problem = {0};
-    char name[MATFILE_NAME_MAX + 1];
+    char name[DATASET_NAME_MAX + 1];
     snprintf(name, sizeof name, "/%s", path);
-    if (!set_names(&info, walk->file, name, &problem))
-        h5_settle(describe_object(object, &info, &problem), info.file, &problem);
+    if (!set_names(&source, walk->file, name, &problem))
+        h5_settle(describe_object(object, &source, &problem), source.file, &problem);
     if (problem.code)
         h5_forget_failure(); /* it is told */
-    walk->visit(&info, &problem, walk->context);
+    walk->visit(&source, &problem, walk->context);
     return 0;
 }
 
@@ -251,7 +252,7 @@ int matfile_each(const char *file, matfile_visit *visit, void *context, struct e
     return rc;
 }
 
-enum matfile_object h5_lookup(hid_t file, const char *name, char missing[MATFILE_NAME_MAX])
+enum matfile_object h5_lookup(hid_t file, const char *name, char missing[DATASET_NAME_MAX])
 {
     hid_t found = H5Oopen(file, name, H5P_DEFAULT);
     const bool dataset = found >= 0 && H5Iget_type(found) == H5I_DATASET;
@@ -334,7 +335,7 @@ static void list_apart(hid_t file, struct walk *walk)
 int matfile_others(const char *file, const char *dataset, char *text, size_t size,
                    struct error *err)
 {
-    char plain[MATFILE_NAME_MAX];
+    char plain[DATASET_NAME_MAX];
     struct walk walk = {.context = plain, .text = text, .size = size};
     plain_path(dataset, plain);
     text[0] = '\0';

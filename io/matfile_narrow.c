@@ -54,34 +54,34 @@ static H5T_conv_ret_t mark_too_large(H5T_conv_except_t what, hid_t from, hid_t t
     return H5T_CONV_HANDLED;
 }
 
-hid_t h5_watch_narrowing(const struct matrix_info *info, struct h5_narrowing *n)
+hid_t h5_watch_narrowing(const struct matrix *matrix, struct h5_narrowing *n)
 {
     hid_t plist = H5Pcreate(H5P_DATASET_XFER);
-    if (!info->integers && (info->elements == SCALAR_OTHER ||
-                            scalar_largest(info->elements) > scalar_largest(n->type)))
+    if (!matrix->integers && (matrix->elements == SCALAR_OTHER ||
+                              scalar_largest(matrix->elements) > scalar_largest(n->type)))
         H5Pset_type_conv_cb(plist, mark_too_large, n);
     return plist;
 }
 
-int matfile_complain_too_large(const struct matrix_info *info, enum scalar type, int64_t row,
+int matfile_complain_too_large(const struct source *source, enum scalar type, int64_t row,
                                int64_t col, struct error *err)
 {
     return error_add(err, EXIT_INPUT,
                      "%s:%s has an element that is too large for a %s, at row %" PRId64
                      ", column %" PRId64 " (from 0); %s",
-                     info->file, info->dataset, scalar_name(type), row,
-                     info->complex ? col / 2 : col,
-                     type == SCALAR_DOUBLE ? "scale the matrix, and store it as doubles"
-                     : info->complex       ? "give --type z, or scale the matrix"
-                                           : "give --type d, or scale the matrix");
+                     source->file, source->dataset, scalar_name(type), row,
+                     source->matrix.complex ? col / 2 : col,
+                     type == SCALAR_DOUBLE    ? "scale the matrix, and store it as doubles"
+                     : source->matrix.complex ? "give --type z, or scale the matrix"
+                                              : "give --type d, or scale the matrix");
 }
 
-int h5_check_marks(const struct matrix_info *info, enum scalar type, const struct block *block,
+int h5_check_marks(const struct source *source, enum scalar type, const struct block *block,
                    const void *matrix, struct error *err)
 {
     for (int64_t i = 0; i < block->rows * block->cols; i++)
         if (has_mark(type, matrix, i))
-            return matfile_complain_too_large(info, type, block->row + i / block->cols,
+            return matfile_complain_too_large(source, type, block->row + i / block->cols,
                                               block->col + i % block->cols, err);
     return 0;
 }

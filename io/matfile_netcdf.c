@@ -39,14 +39,14 @@ static bool is_of_netcdf(hid_t dataset)
            H5Aexists(dataset, "_Netcdf4Dimid") > 0 || H5Aexists(dataset, "DIMENSION_LIST") > 0;
 }
 
-static bool has_default_fill(hid_t dataset, const struct matrix_info *info, double fill[2])
+static bool has_default_fill(hid_t dataset, const struct source *source, double fill[2])
 {
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
     hid_t type = H5Dget_type(dataset), plist = H5Dget_create_plist(dataset);
     H5Pfill_value_defined(plist, &defined);
-    h5_fill_value(plist, info, SCALAR_DOUBLE, fill);
-    bool same = defined == H5D_FILL_VALUE_USER_DEFINED && H5Tget_size(type) > 1 && !info->complex &&
-                fill[0] == default_fill(type) && is_of_netcdf(dataset);
+    h5_fill_value(plist, source, SCALAR_DOUBLE, fill);
+    bool same = defined == H5D_FILL_VALUE_USER_DEFINED && H5Tget_size(type) > 1 &&
+                !source->matrix.complex && fill[0] == default_fill(type) && is_of_netcdf(dataset);
     h5_close(plist);
     h5_close(type);
     return same;
@@ -112,21 +112,21 @@ static void list_marks(hid_t dataset, const struct mark *mark, char *text, size_
     }
 }
 
-void h5_netcdf(hid_t dataset, struct matrix_info *info)
+void h5_netcdf(hid_t dataset, struct source *source)
 {
     struct matfile_value sign = {.name = "_Unsigned"};
-    char *text = info->netcdf;
-    list_marks(dataset, marks, text, sizeof info->netcdf);
-    list_marks(dataset, similar, info->similar, sizeof info->similar);
+    char *text = source->netcdf;
+    list_marks(dataset, marks, text, sizeof source->netcdf);
+    list_marks(dataset, similar, source->similar, sizeof source->similar);
     if (has_contrary_sign(dataset, &sign))
-        h5_append(text, sizeof info->netcdf, "%s_Unsigned = %s", text[0] ? ", " : "", sign.text);
+        h5_append(text, sizeof source->netcdf, "%s_Unsigned = %s", text[0] ? ", " : "", sign.text);
     double fill[2];
-    info->missing_by[0] = '\0';
-    if (has_default_fill(dataset, info, fill)) {
-        strcpy(info->missing_by, "netCDF");
-        info->missing = fill[0];
+    source->missing_by[0] = '\0';
+    if (has_default_fill(dataset, source, fill)) {
+        strcpy(source->missing_by, "netCDF");
+        source->missing = fill[0];
     } else if (may_hold_na(dataset)) {
-        strcpy(info->missing_by, "R");
-        info->missing = INT32_MIN;
+        strcpy(source->missing_by, "R");
+        source->missing = INT32_MIN;
     }
 }

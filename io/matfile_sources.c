@@ -26,13 +26,13 @@ enum {
 };
 
 struct search {
-    const struct matrix_info *info;
+    const struct source *source;
     matfile_source *visit; /* may be null */
     void *context;
     struct error *err;
     hid_t kept;    /* the file of the last source, kept open: likely that of the next one too */
     int64_t count; /* datasets visited */
-    struct matfile_sources found;
+    struct virtual_sources found;
     void *files; /* a tree of those that are in found.files, by their status */
 };
 
@@ -56,8 +56,8 @@ struct named {
 
 static int refuse(const struct search *s, const char *why, const char *name)
 {
-    return error_add(s->err, EXIT_INPUT, "%s: dataset \"%s\" %s%s", s->info->file, s->info->dataset,
-                     why, name);
+    return error_add(s->err, EXIT_INPUT, "%s: dataset \"%s\" %s%s", s->source->file,
+                     s->source->dataset, why, name);
 }
 
 static int by_file(const void *a, const void *b)
@@ -79,7 +79,7 @@ static void count_file(struct search *s, const struct stat *status)
     if (copy && tsearch(copy, &s->files, by_file))
         s->found.files++;
     else
-        error_add(s->err, EXIT_RESOURCES, "no memory for the sources of %s", s->info->file);
+        error_add(s->err, EXIT_RESOURCES, "no memory for the sources of %s", s->source->file);
 }
 
 /* Add a source to what all of them are; it has any number of dimensions, of any size. */
@@ -250,7 +250,7 @@ static bool put_block(const char *name, int64_t block, char *to, size_t size)
 
 static void refuse_missing(const struct search *s, const char *file, const char *dataset)
 {
-    char name[PATH_MAX + MATFILE_NAME_MAX + 48];
+    char name[PATH_MAX + DATASET_NAME_MAX + 48];
     snprintf(name, sizeof name, "%s:/%s", file, dataset + strspn(dataset, "/"));
     error_make_plain(name);
     if (!s->err->code)
@@ -262,7 +262,7 @@ static void refuse_missing(const struct search *s, const char *file, const char 
 static int look_at_source(struct search *s, const struct source_step *step, const char *file_name,
                           const char *dataset_name)
 {
-    char file[PATH_MAX + 24], dataset[MATFILE_NAME_MAX + 24];
+    char file[PATH_MAX + 24], dataset[DATASET_NAME_MAX + 24];
     struct named n = {
         .search = s, .from = step, .file = file, .dataset = dataset, .prefixes = "HDF5_VDS_PREFIX"};
     bool numbered = true;
@@ -272,8 +272,8 @@ static int look_at_source(struct search *s, const struct source_step *step, cons
         n.found = false;
         try_all(&n);
         if (!n.found && !s->err->code && h5_failure()[0])
-            error_add(s->err, h5_failure_code(EXIT_INPUT), "%s: dataset \"%s\": %s", s->info->file,
-                      s->info->dataset, h5_failure());
+            error_add(s->err, h5_failure_code(EXIT_INPUT), "%s: dataset \"%s\": %s",
+                      s->source->file, s->source->dataset, h5_failure());
         if (!numbered && !n.found)
             refuse_missing(s, file, dataset);
         numbered &= n.found;
@@ -283,13 +283,13 @@ static int look_at_source(struct search *s, const struct source_step *step, cons
 
 static int look_at_virtual(struct search *s, hid_t plist, const struct source_step *step)
 {
-    char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
+    char file[PATH_MAX], dataset[DATASET_NAME_MAX];
     size_t sources = 0;
     H5Pget_virtual_count(plist, &sources);
     for (size_t i = 0; i < sources && !s->err->code; i++) {
         ssize_t length = H5Pget_virtual_filename(plist, i, file, sizeof file);
         ssize_t name = H5Pget_virtual_dsetname(plist, i, dataset, sizeof dataset);
-        if (length >= PATH_MAX || name >= MATFILE_NAME_MAX)
+        if (length >= PATH_MAX || name >= DATASET_NAME_MAX)
             return refuse(s, "has a source whose name is too long", "");
         if (length <= 0 || name <= 0)
             return refuse(s, "has a source whose name cannot be read", "");
@@ -328,7 +328,7 @@ static int look_at(struct search *s, hid_t dataset, const struct source_step *st
     s->count++;
     if (check_step(s, step))
         return s->err->code;
-    char parts[2][MATFILE_PART_MAX];
+    char parts[2][PART_NAME_MAX];
     hid_t whole = H5Dget_type(dataset), type = h5_part_type(whole, parts);
     hid_t plist = H5Dget_create_plist(dataset);
     int external = H5Pget_external_count(plist);
@@ -358,13 +358,13 @@ static void check_limit(const struct search *s)
             s->err, EXIT_RESOURCES,
             "%s: dataset \"%s\" has sources in %" PRId64 " files, but only %" PRIu64
             " may be open here: Too many open files; raise their number (ulimit -n) to %" PRIu64,
-            s->info->file, s->info->dataset, s->found.files, (uint64_t)limit.rlim_cur, files);
+            s->source->file, s->source->dataset, s->found.files, (uint64_t)limit.rlim_cur, files);
 }
 
 static int look_at_all(struct search *s, hid_t dataset)
 {
     char holder[PATH_MAX];
-    struct source_step first = {.file = holder, .dataset = s->info->dataset};
+    struct source_step first = {.file = holder, .dataset = s->source->dataset};
     ssize_t length = H5Fget_name(dataset, holder, sizeof holder);
     if (length <= 0 || length >= (ssize_t)sizeof holder)
         return refuse(s, "is in a file whose name cannot be read", "");
@@ -378,33 +378,33 @@ static int look_at_all(struct search *s, hid_t dataset)
     return s->err->code;
 }
 
-int h5_check_sources(hid_t dataset, const struct matrix_info *info, struct matfile_sources *found,
+int h5_check_sources(hid_t dataset, const struct source *source, struct virtual_sources *found,
                      struct error *err)
 {
-    struct search search = {.info = info, .err = err};
+    struct search search = {.source = source, .err = err};
     look_at_all(&search, dataset);
     *found = search.found;
-    return h5_settle(err->code, info->file, err);
+    return h5_settle(err->code, source->file, err);
 }
 
-int matfile_each_source(const struct matrix_info *info, matfile_source *visit, void *context,
+int matfile_each_source(const struct source *source, matfile_source *visit, void *context,
                         struct error *err)
 {
-    struct search search = {.info = info, .visit = visit, .context = context, .err = err};
+    struct search search = {.source = source, .visit = visit, .context = context, .err = err};
     h5_enter();
-    visit(info->file, context);
+    visit(source->file, context);
     h5_visit_opened(visit, context);
-    hid_t file = h5_open_file(info->file, H5_READ, err);
-    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
+    hid_t file = h5_open_file(source->file, H5_READ, err);
+    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, source->dataset, H5P_DEFAULT);
     if (dataset >= 0)
         look_at_all(&search, dataset);
     else if (file >= 0)
-        error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", info->file,
-                  info->dataset, h5_why());
+        error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", source->file,
+                  source->dataset, h5_why());
     h5_close(dataset);
     h5_close(file);
     h5_visit_opened(NULL, NULL);
-    h5_settle(err->code, info->file, err);
+    h5_settle(err->code, source->file, err);
     h5_leave();
     return err->code;
 }
@@ -421,13 +421,13 @@ static void compare(const char *file, void *context)
     wanted->found |= file_is_same(wanted->file, file, wanted->err);
 }
 
-bool matfile_draws_on(const struct matrix_info *info, const char *file, struct error *err)
+bool matfile_draws_on(const struct source *source, const char *file, struct error *err)
 {
     struct error own = {0}; /* the search ends at the first complaint, and `err` may have some */
     struct wanted wanted = {.file = file, .err = &own};
     struct stat status;
     if (file_leads(file, &status, &own))
-        matfile_each_source(info, compare, &wanted, &own);
+        matfile_each_source(source, compare, &wanted, &own);
     error_append(err, &own);
     return wanted.found;
 }

@@ -51,22 +51,22 @@ enum scalar h5_scalar(hid_t type)
     return found;
 }
 
-hid_t h5_memory_type(const struct matrix_info *info, enum scalar type)
+hid_t h5_memory_type(const struct source *source, enum scalar type)
 {
     size_t size = scalar_size(type);
     hid_t native = h5_native(type);
-    if (!info->complex)
+    if (!source->matrix.complex)
         return native;
     hid_t pair = H5Tcreate(H5T_COMPOUND, 2 * size);
-    H5Tinsert(pair, info->parts[0], 0, native);
-    H5Tinsert(pair, info->parts[1], size, native);
+    H5Tinsert(pair, source->parts[0], 0, native);
+    H5Tinsert(pair, source->parts[1], size, native);
     h5_close(native);
     return pair;
 }
 
 /* Take the names of the members, if they are those of a real and an imaginary part, in any case:
  * of h5py and Julia, of MATLAB and Octave, of R's hdf5r, and others. */
-static bool take_names(hid_t type, char parts[2][MATFILE_PART_MAX])
+static bool take_names(hid_t type, char parts[2][PART_NAME_MAX])
 {
     static const char *const known[][2] = {
         {"r", "i"}, {"real", "imag"}, {"re", "im"}, {"x", "y"}, {"real", "imaginary"}};
@@ -76,7 +76,7 @@ static bool take_names(hid_t type, char parts[2][MATFILE_PART_MAX])
         found |= strcasecmp(names[0], known[i][0]) == 0 && strcasecmp(names[1], known[i][1]) == 0;
     for (int i = 0; i < 2; i++) {
         if (found)
-            snprintf(parts[i], MATFILE_PART_MAX, "%s", names[i]);
+            snprintf(parts[i], PART_NAME_MAX, "%s", names[i]);
         H5free_memory(names[i]);
     }
     return found;
@@ -84,7 +84,7 @@ static bool take_names(hid_t type, char parts[2][MATFILE_PART_MAX])
 
 /* The type of the members of a compound of two equal floats or integers with such names, one behind
  * the other; negative where it is none. */
-static hid_t pair_of(hid_t type, char parts[2][MATFILE_PART_MAX])
+static hid_t pair_of(hid_t type, char parts[2][PART_NAME_MAX])
 {
     if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2)
         return -1;
@@ -126,7 +126,7 @@ static bool is_boolean(hid_t type)
            is_truth_value(type, 0) && is_truth_value(type, 1);
 }
 
-hid_t h5_part_type(hid_t type, char parts[2][MATFILE_PART_MAX])
+hid_t h5_part_type(hid_t type, char parts[2][PART_NAME_MAX])
 {
     parts[0][0] = parts[1][0] = '\0';
 #if H5_VERSION_GE(2, 0, 0)
@@ -175,7 +175,7 @@ static void real_type_text(hid_t type, char text[H5_TYPE_TEXT])
 
 void h5_type_text(hid_t type, char text[H5_TYPE_TEXT])
 {
-    char parts[2][MATFILE_PART_MAX], real[H5_TYPE_TEXT];
+    char parts[2][PART_NAME_MAX], real[H5_TYPE_TEXT];
     hid_t part = h5_part_type(type, parts);
     real_type_text(part, real);
     h5_close(part);

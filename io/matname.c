@@ -40,7 +40,7 @@ static size_t find_colon(const char *text, struct error *err)
 }
 
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
-                  char dataset[MATFILE_NAME_MAX], struct error *err)
+                  char dataset[DATASET_NAME_MAX], struct error *err)
 {
     if (strlen(text) >= PATH_MAX)
         return error_add(err, EXIT_USAGE, "the name %.40s... is too long", text);
@@ -71,10 +71,10 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
     if (!last[0] || strcmp(last, ".") == 0)
         return error_add(err, EXIT_USAGE, "\"%s\" names no dataset; write FILE.h5:/path",
                          text[colon] ? text : path);
-    if (length >= MATFILE_NAME_MAX)
+    if (length >= DATASET_NAME_MAX)
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", path);
     snprintf(file, PATH_MAX, "%.*s", (int)colon, text);
-    snprintf(dataset, MATFILE_NAME_MAX, "%s", path);
+    snprintf(dataset, DATASET_NAME_MAX, "%s", path);
     return 0;
 }
 

@@ -13,7 +13,7 @@ struct error;
  * existing file.  Without a separator the dataset is `default_dataset`.  Complains (EXIT_USAGE)
  * about names that are empty or too long, about URLs, and about a ~ that no shell has replaced. */
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
-                  char dataset[MATFILE_NAME_MAX], struct error *err);
+                  char dataset[DATASET_NAME_MAX], struct error *err);
 
 /* Whether a file's name says by its end that it holds another format than HDF5, as .npy does. */
 bool matname_is_foreign(const char *file);

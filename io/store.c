@@ -10,49 +10,50 @@
 #include "store_impl.h"
 
 /* Between floats and doubles, in either byte order; integers are only moved. */
-static bool chunks_convert(const struct matrix_info *info, enum scalar type)
+static bool chunks_convert(const struct matrix *matrix, enum scalar type)
 {
-    if (info->integers || scalar_is_integer(type))
-        return matrix_holds(info, type);
+    if (matrix->integers || scalar_is_integer(type))
+        return matrix_holds(matrix, type);
     return true;
 }
 
 /* What the back end reads as `type`: elements that become this are widened here. */
-static enum scalar stored_as(const struct matrix_info *info, enum scalar type)
+static enum scalar stored_as(const struct matrix *matrix, enum scalar type)
 {
-    const bool becomes = info->elements != SCALAR_OTHER && scalar_factor(info->elements) == type;
-    return becomes ? info->elements : type;
+    const bool becomes =
+        matrix->elements != SCALAR_OTHER && scalar_factor(matrix->elements) == type;
+    return becomes ? matrix->elements : type;
 }
 
-static const struct store_backend *backend_of(const struct matrix_info *info, enum scalar type,
+static const struct store_backend *backend_of(const struct matrix *matrix, enum scalar type,
                                               enum store_mode mode, enum store_way way)
 {
-    type = stored_as(info, type);
+    type = stored_as(matrix, type);
     if (mode == STORE_READ && way == STORE_HDF5)
         return &store_hdf5;
-    if (info->by_offset && matrix_holds(info, type))
+    if (matrix->by_offset && matrix_holds(matrix, type))
         return &store_posix;
-    return info->by_chunks && chunks_convert(info, type) ? &store_chunks : &store_hdf5;
+    return matrix->by_chunks && chunks_convert(matrix, type) ? &store_chunks : &store_hdf5;
 }
 
-bool store_by_offset(const struct matrix_info *info, enum scalar type, enum store_way way)
+bool store_by_offset(const struct matrix *matrix, enum scalar type, enum store_way way)
 {
-    return backend_of(info, type, STORE_READ, way) == &store_posix;
+    return backend_of(matrix, type, STORE_READ, way) == &store_posix;
 }
 
-bool store_through_hdf5(const struct matrix_info *info, enum scalar type, enum store_way way)
+bool store_through_hdf5(const struct matrix *matrix, enum scalar type, enum store_way way)
 {
-    return backend_of(info, type, STORE_READ, way) == &store_hdf5;
+    return backend_of(matrix, type, STORE_READ, way) == &store_hdf5;
 }
 
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err)
 {
-    if (bytes == store->info.file_bytes)
+    if (bytes == store->source.file_bytes)
         return 0;
     return error_add(err, EXIT_INPUT,
                      "%s has %" PRIu64 " bytes here but %" PRIu64 " where it was examined: is it "
                      "being changed, or on storage that is local to each node?",
-                     store->info.file, bytes, store->info.file_bytes);
+                     store->source.file, bytes, store->source.file_bytes);
 }
 
 /* The HDF5 back end only reads; with STORE_HDF5, writes go by offset. */
@@ -64,7 +65,7 @@ static enum store_way way_of(enum store_mode mode, enum store_way way)
 /* Complain unless the file that is open has the sign that it is described with. */
 static int check_sign(const struct store *s, struct error *err)
 {
-    const struct file_sign *sign = &s->info.sign;
+    const struct file_sign *sign = &s->source.sign;
     char found[SIGN_TEXT] = "";
     const struct extent there = {.to = found, .offset = sign->at, .bytes = SIGN_TEXT - 1};
     if (store_move(s, there, err))
@@ -74,23 +75,23 @@ static int check_sign(const struct store *s, struct error *err)
     return error_add(err, EXIT_INPUT,
                      "this rank does not see the %s that rank 0 writes; is it on node-local "
                      "storage? Choose a folder that is the same on all nodes with --output",
-                     s->info.file);
+                     s->source.file);
 }
 
-int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+int store_open(const struct source *source, enum scalar type, enum store_mode mode,
                enum store_way way, struct store **store, struct error *err)
 {
-    const struct store_backend *backend = backend_of(info, type, mode, way);
+    const struct store_backend *backend = backend_of(&source->matrix, type, mode, way);
     *store = NULL;
     if (mode == STORE_WRITE && !backend->write)
         return error_add(err, EXIT_INPUT, "%s:%s (%s) cannot be written by offset as %s",
-                         info->file, info->dataset, info->layout, scalar_name(type));
+                         source->file, source->dataset, source->layout, scalar_name(type));
     struct store *s = malloc(sizeof *s);
     if (!s)
-        return error_add(err, EXIT_RESOURCES, "no memory to open %s", info->file);
-    const enum scalar stored = stored_as(info, type);
+        return error_add(err, EXIT_RESOURCES, "no memory to open %s", source->file);
+    const enum scalar stored = stored_as(&source->matrix, type);
     *s = (struct store){.backend = backend,
-                        .info = *info,
+                        .source = *source,
                         .type = stored,
                         .widens = stored != type,
                         .mode = mode,
@@ -99,7 +100,7 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
              : backend == &store_chunks ? STORE_BUFFERED
                                         : way_of(mode, way);
     int rc = s->backend->open(s, err);
-    if (!rc && mode == STORE_WRITE && info->sign.text[0])
+    if (!rc && mode == STORE_WRITE && source->sign.text[0])
         rc = check_sign(s, err);
     if (rc) {
         store_close(s);
@@ -115,11 +116,11 @@ const char *store_way_name(const struct store *store)
     return store->backend == &store_chunks ? "chunks" : names[store->way];
 }
 
-size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+size_t store_overhead_bytes(const struct matrix *matrix, enum scalar type, enum store_mode mode,
                             enum store_way way, int threads)
 {
-    const struct store_backend *backend = backend_of(info, type, mode, way);
-    return backend->overhead(info, stored_as(info, type), mode, way_of(mode, way), threads);
+    const struct store_backend *backend = backend_of(matrix, type, mode, way);
+    return backend->overhead(matrix, stored_as(matrix, type), mode, way_of(mode, way), threads);
 }
 
 void store_widen(struct store *store, size_t bytes)
@@ -127,22 +128,23 @@ void store_widen(struct store *store, size_t bytes)
     store->window += bytes;
 }
 
-size_t store_shared_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+size_t store_shared_bytes(const struct matrix *matrix, enum scalar type, enum store_mode mode,
                           enum store_way way)
 {
-    const struct store_backend *backend = backend_of(info, type, mode, way);
-    return backend->shared ? backend->shared(info, stored_as(info, type), way_of(mode, way)) : 0;
+    const struct store_backend *backend = backend_of(matrix, type, mode, way);
+    return backend->shared ? backend->shared(matrix, stored_as(matrix, type), way_of(mode, way))
+                           : 0;
 }
 
-static bool is_inside(const struct block *b, const struct matrix_info *info)
+static bool is_inside(const struct block *b, const struct matrix *matrix)
 {
     return b->row >= 0 && b->col >= 0 && b->rows >= 0 && b->cols >= 0 &&
-           b->rows <= info->rows - b->row && b->cols <= info->cols - b->col;
+           b->rows <= matrix->rows - b->row && b->cols <= matrix->cols - b->col;
 }
 
 int store_read(struct store *store, const struct block *block, void *to, struct error *err)
 {
-    assert(is_inside(block, &store->info));
+    assert(is_inside(block, &store->source.matrix));
     if (!store->widens)
         return store->backend->read(store, block, to, err);
     const int64_t count = block->rows * block->cols;
@@ -155,7 +157,7 @@ int store_read(struct store *store, const struct block *block, void *to, struct 
 
 int store_write(struct store *store, const struct block *block, const void *from, struct error *err)
 {
-    assert(is_inside(block, &store->info) && store->mode == STORE_WRITE);
+    assert(is_inside(block, &store->source.matrix) && store->mode == STORE_WRITE);
     return store->backend->write(store, block, from, err);
 }
 
@@ -167,8 +169,8 @@ int store_reserve(struct store *store, struct error *err)
 
 bool store_prepare(struct store *store, int64_t row, int64_t rows)
 {
-    const struct block block = {row, 0, rows, store->info.cols};
-    assert(is_inside(&block, &store->info) && store->mode == STORE_WRITE);
+    const struct block block = {row, 0, rows, store->source.matrix.cols};
+    assert(is_inside(&block, &store->source.matrix) && store->mode == STORE_WRITE);
     return store->backend->prepare && store->backend->prepare(store, &block);
 }
 

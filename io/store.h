@@ -27,15 +27,15 @@ enum { STORE_MAPPING_CPUS = 8 };
 
 /* Whether a matrix would be read as elements of `type` by offset, or through HDF5; if neither, its
  * chunks are read by offset.  Pure. */
-bool store_by_offset(const struct matrix_info *info, enum scalar type, enum store_way way);
-bool store_through_hdf5(const struct matrix_info *info, enum scalar type, enum store_way way);
+bool store_by_offset(const struct matrix *matrix, enum scalar type, enum store_way way);
+bool store_through_hdf5(const struct matrix *matrix, enum scalar type, enum store_way way);
 
 /* Open a matrix as elements of `type`.  For STORE_WRITE the matrix must be by_offset and of that
  * type; HDF5 is treated as AUTO, and reading is allowed too.  Complains (EXIT_INPUT) if the file
- * does not exist here or has another size than info->file_bytes or, to be written, another sign
- * than info->sign, or if DIRECT or MAPPED was requested and is not possible.  On success *store is
- * the caller's, to be closed by store_close. */
-int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+ * does not exist here or has another size than source->file_bytes or, to be written, another sign
+ * than source->sign, or if DIRECT or MAPPED was requested and is not possible.  On success *store
+ * is the caller's, to be closed by store_close. */
+int store_open(const struct source *source, enum scalar type, enum store_mode mode,
                enum store_way way, struct store **store, struct error *err);
 
 /* The method in use, as one word.  Static storage. */
@@ -43,7 +43,7 @@ const char *store_way_name(const struct store *store);
 
 /* Host bytes that a store opened like this may use, besides the blocks of its callers, when
  * `threads` threads call it.  Pure. */
-size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+size_t store_overhead_bytes(const struct matrix *matrix, enum scalar type, enum store_mode mode,
                             enum store_way way, int threads);
 
 /* Let a store that writes through a mapping keep so many bytes of the file mapped, beside its
@@ -53,7 +53,7 @@ void store_widen(struct store *store, size_t bytes);
 
 /* Host bytes that it may use in addition and shares with all other stores of the process: together,
  * several stores use the maximum of these.  Pure. */
-size_t store_shared_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+size_t store_shared_bytes(const struct matrix *matrix, enum scalar type, enum store_mode mode,
                           enum store_way way);
 
 /* Transfer a block, which must be inside of the matrix.  Concurrent writes must not overlap. */

@@ -57,20 +57,20 @@ struct chunk_piece {
 };
 
 /* Whether elements need no conversion. */
-static bool is_native(const struct matrix_info *info, enum scalar type)
+static bool is_native(const struct matrix *matrix, enum scalar type)
 {
-    return !info->swapped && matrix_holds(info, type);
+    return !matrix->swapped && matrix_holds(matrix, type);
 }
 
-static size_t chunks_overhead(const struct matrix_info *info, enum scalar type,
-                              enum store_mode mode, enum store_way way, int threads)
+static size_t chunks_overhead(const struct matrix *matrix, enum scalar type, enum store_mode mode,
+                              enum store_way way, int threads)
 {
     (void)mode, (void)way;
-    size_t entry = ENTRY_BYTES + 2 * chunk_room(info->chunk_bytes);
+    size_t entry = ENTRY_BYTES + 2 * chunk_room(matrix->chunk_bytes);
     size_t record = sizeof(struct matfile_chunk) + sizeof(int16_t);
-    bool decoded = info->pipeline.count > 0 || !is_native(info, type);
-    bool together = is_native(info, type) && info->chunk_bytes <= BATCH;
-    return matfile_list_overhead(info) + (size_t)matfile_chunk_count(info) * record +
+    bool decoded = matrix->pipeline.count > 0 || !is_native(matrix, type);
+    bool together = is_native(matrix, type) && matrix->chunk_bytes <= BATCH;
+    return matfile_list_overhead(matrix) + (size_t)matrix_chunks(matrix) * record +
            (size_t)threads * ((decoded ? entry : 0) + (together ? BATCH : 0));
 }
 
@@ -79,19 +79,19 @@ static int chunks_open(struct store *s, struct error *err)
     int rc = store_posix.open(s, err);
     if (rc)
         return rc;
-    size_t count = (size_t)matfile_chunk_count(&s->info);
+    size_t count = (size_t)matrix_chunks(&s->source.matrix);
     struct chunk_store *c = s->chunks = calloc(1, sizeof *c);
     if (c) {
         pthread_mutex_init(&c->lock, NULL);
         pthread_cond_init(&c->changed, NULL);
-        c->across = ceil_div(s->info.cols, s->info.chunk_cols);
+        c->across = ceil_div(s->source.matrix.cols, s->source.matrix.chunk_cols);
         c->table = malloc((count + 1) * sizeof *c->table);
         c->entry_of = malloc((count + 1) * sizeof *c->entry_of);
     }
     if (!c || !c->table || !c->entry_of)
         return error_no_memory(err, "the index of chunks");
     memset(c->entry_of, -1, count * sizeof *c->entry_of);
-    return matfile_list_chunks(&s->info, c->table, err);
+    return matfile_list_chunks(&s->source, c->table, err);
 }
 
 static void chunks_close(struct store *s)
@@ -113,11 +113,11 @@ static void chunks_close(struct store *s)
 
 static int damaged(const struct store *s, int64_t chunk, const char *how, struct error *err)
 {
-    return error_add(err, EXIT_INPUT,
-                     "%s: dataset \"%s\": the chunk at row %" PRId64 ", column %" PRId64
-                     " is damaged: %s",
-                     s->info.file, s->info.dataset, chunk / s->chunks->across * s->info.chunk_rows,
-                     chunk % s->chunks->across * s->info.chunk_cols, how);
+    return error_add(
+        err, EXIT_INPUT,
+        "%s: dataset \"%s\": the chunk at row %" PRId64 ", column %" PRId64 " is damaged: %s",
+        s->source.file, s->source.dataset, chunk / s->chunks->across * s->source.matrix.chunk_rows,
+        chunk % s->chunks->across * s->source.matrix.chunk_cols, how);
 }
 
 /* Read consecutive bytes of the file to the buffers of a vector, which is modified. */
@@ -130,7 +130,7 @@ static int read_vector(const struct store *s, struct iovec *v, int count, uint64
             continue;
         if (got <= 0)
             return error_add(err, EXIT_RUNTIME, "%s: reading at byte %" PRIu64 " failed: %s",
-                             s->info.file, offset,
+                             s->source.file, offset,
                              got < 0 ? strerror(errno) : "it ends there; was it cut short?");
         offset += (uint64_t)got;
         for (; count > 0 && (size_t)got >= v->iov_len; v++, count--)
@@ -148,7 +148,8 @@ static int read_rows(const struct store *s, const struct chunk_piece *p, struct 
 {
     char skipped[GAP_MAX];
     struct iovec v[VECTOR_MAX];
-    size_t element = s->info.element_bytes, pitch = (size_t)s->info.chunk_cols * element;
+    size_t element = s->source.matrix.element_bytes,
+           pitch = (size_t)s->source.matrix.chunk_cols * element;
     size_t run = (size_t)p->cols * element, gap = pitch - run;
     uint64_t first = s->chunks->table[p->chunk].address + (size_t)p->row * pitch;
     uint64_t offset = first += (size_t)p->col * element;
@@ -170,15 +171,15 @@ static int read_rows(const struct store *s, const struct chunk_piece *p, struct 
     return rc;
 }
 
-static double load(const struct matrix_info *info, const unsigned char *from)
+static double load(const struct matrix *matrix, const unsigned char *from)
 {
-    if (!info->swapped)
-        return scalar_get(info->elements, from, 0);
+    if (!matrix->swapped)
+        return scalar_get(matrix->elements, from, 0);
     uint64_t bits = 0; /* of an element, at the end of its bytes */
-    const size_t size = scalar_size(info->elements);
+    const size_t size = scalar_size(matrix->elements);
     memcpy((char *)&bits + sizeof bits - size, from, size);
     bits = __builtin_bswap64(bits);
-    return scalar_get(info->elements, &bits, 0);
+    return scalar_get(matrix->elements, &bits, 0);
 }
 
 /* Whether the type has the value, rounded.  What is beyond its largest number counts as too large,
@@ -193,23 +194,24 @@ static int too_large(const struct store *s, const struct chunk_piece *p, int64_t
                      struct error *err)
 {
     const int64_t down = p->chunk / s->chunks->across, across = p->chunk % s->chunks->across;
-    return matfile_complain_too_large(&s->info, s->type, down * s->info.chunk_rows + p->row + row,
-                                      across * s->info.chunk_cols + p->col + col, err);
+    return matfile_complain_too_large(&s->source, s->type,
+                                      down * s->source.matrix.chunk_rows + p->row + row,
+                                      across * s->source.matrix.chunk_cols + p->col + col, err);
 }
 
 /* Copy rows from a decoded chunk to the block, converting elements if necessary. */
 static int scatter(const struct store *s, const struct chunk_piece *p, const unsigned char *data,
                    struct error *err)
 {
-    size_t element = s->info.element_bytes;
+    size_t element = s->source.matrix.element_bytes;
     for (int64_t row = 0; row < p->rows; row++) {
-        size_t at = (size_t)((p->row + row) * s->info.chunk_cols + p->col) * element;
+        size_t at = (size_t)((p->row + row) * s->source.matrix.chunk_cols + p->col) * element;
         char *to = p->to + (size_t)row * p->pitch;
-        if (is_native(&s->info, s->type))
+        if (is_native(&s->source.matrix, s->type))
             memcpy(to, data + at, (size_t)p->cols * element);
         else
             for (int64_t i = 0; i < p->cols; i++)
-                if (!put(s->type, load(&s->info, data + at + (size_t)i * element), to, i))
+                if (!put(s->type, load(&s->source.matrix, data + at + (size_t)i * element), to, i))
                     return too_large(s, p, row, i, err);
     }
     return 0;
@@ -221,8 +223,8 @@ static int fill(const struct store *s, const struct chunk_piece *p, struct error
         char *to = p->to + (size_t)row * p->pitch;
         for (int64_t i = 0; i < p->cols; i++)
             if (scalar_is_integer(s->type))
-                scalar_put_integer(s->type, s->info.fill_integer, to, i);
-            else if (!put(s->type, s->info.fill, to, i))
+                scalar_put_integer(s->type, s->source.fill_integer, to, i);
+            else if (!put(s->type, s->source.fill, to, i))
                 return too_large(s, p, row, i, err);
     }
     return 0;
@@ -259,7 +261,7 @@ static int allocate(struct entry *entry, size_t room, struct error *err)
 static int decode(const struct store *s, struct entry *entry, struct error *err)
 {
     const struct matfile_chunk *chunk = &s->chunks->table[entry->chunk];
-    size_t room = chunk_room(s->info.chunk_bytes);
+    size_t room = chunk_room(s->source.matrix.chunk_bytes);
     if (chunk->bytes > room)
         return damaged(s, entry->chunk, "it is longer than a chunk can be", err);
     if (allocate(entry, room, err))
@@ -267,8 +269,8 @@ static int decode(const struct store *s, struct entry *entry, struct error *err)
     struct iovec v = {entry->work.data, entry->work.bytes = chunk->bytes};
     if (read_vector(s, &v, 1, chunk->address, err))
         return err->code;
-    const char *how =
-        chunk_decode(&s->info.pipeline, chunk->mask, &entry->work, s->info.chunk_bytes);
+    const char *how = chunk_decode(&s->source.matrix.pipeline, chunk->mask, &entry->work,
+                                   s->source.matrix.chunk_bytes);
     return how ? damaged(s, entry->chunk, how, err) : 0;
 }
 
@@ -319,8 +321,9 @@ static void release(struct chunk_store *c, struct entry *entry)
 static bool is_plain(const struct store *s, int64_t chunk)
 {
     const struct matfile_chunk *c = &s->chunks->table[chunk];
-    return is_native(&s->info, s->type) && chunk_is_plain(&s->info.pipeline, c->mask) &&
-           c->bytes == s->info.chunk_bytes;
+    return is_native(&s->source.matrix, s->type) &&
+           chunk_is_plain(&s->source.matrix.pipeline, c->mask) &&
+           c->bytes == s->source.matrix.chunk_bytes;
 }
 
 static int read_piece(const struct store *s, const struct chunk_piece *p, struct error *err)
@@ -346,15 +349,15 @@ struct batch {
 /* Whether it is faster to read the whole chunk of a piece, in a batch. */
 static bool is_small(const struct store *s, const struct chunk_piece *p)
 {
-    return is_plain(s, p->chunk) && s->info.chunk_bytes <= BATCH &&
-           2 * p->rows * p->cols >= s->info.chunk_rows * s->info.chunk_cols;
+    return is_plain(s, p->chunk) && s->source.matrix.chunk_bytes <= BATCH &&
+           2 * p->rows * p->cols >= s->source.matrix.chunk_rows * s->source.matrix.chunk_cols;
 }
 
 /* Whether the chunk of a small piece directly follows those of the batch, which has room for it. */
 static bool follows(const struct store *s, const struct batch *batch, const struct chunk_piece *p)
 {
     const struct matfile_chunk *table = s->chunks->table;
-    size_t bytes = s->info.chunk_bytes;
+    size_t bytes = s->source.matrix.chunk_bytes;
     return batch->count == 0 ||
            (batch->count < BATCH_MAX && (size_t)(batch->count + 1) * bytes <= BATCH &&
             table[p->chunk].address ==
@@ -364,7 +367,7 @@ static bool follows(const struct store *s, const struct batch *batch, const stru
 static int read_batch(const struct store *s, struct batch *batch, struct error *err)
 {
     int count = batch->count;
-    size_t bytes = (size_t)count * s->info.chunk_bytes;
+    size_t bytes = (size_t)count * s->source.matrix.chunk_bytes;
     batch->count = 0;
     if (count == 0)
         return 0;
@@ -374,7 +377,7 @@ static int read_batch(const struct store *s, struct batch *batch, struct error *
         return error_no_memory(err, "chunks");
     read_vector(s, &v, 1, s->chunks->table[batch->pieces[0].chunk].address, err);
     for (int i = 0; i < count && !err->code; i++)
-        scatter(s, &batch->pieces[i], buffer + (size_t)i * s->info.chunk_bytes, err);
+        scatter(s, &batch->pieces[i], buffer + (size_t)i * s->source.matrix.chunk_bytes, err);
     free(buffer);
     return err->code;
 }
@@ -383,7 +386,7 @@ static int read_batch(const struct store *s, struct batch *batch, struct error *
 static struct chunk_piece piece_at(const struct store *s, const struct block *b, int64_t row,
                                    int64_t col, char *to)
 {
-    int64_t height = s->info.chunk_rows, width = s->info.chunk_cols;
+    int64_t height = s->source.matrix.chunk_rows, width = s->source.matrix.chunk_cols;
     int64_t down = (b->row + row) / height, across = (b->col + col) / width;
     size_t element = scalar_size(s->type);
     struct chunk_piece p = {.chunk = down * s->chunks->across + across,

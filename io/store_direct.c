@@ -193,7 +193,7 @@ int direct_open(struct store *s, struct error *err)
     int access = s->mode == STORE_WRITE ? O_RDWR : O_RDONLY;
     struct direct *d = malloc(sizeof *d);
     if (!d)
-        return error_add(err, EXIT_RESOURCES, "no memory to open %s", s->info.file);
+        return error_add(err, EXIT_RESOURCES, "no memory to open %s", s->source.file);
     *d = (struct direct){.store = s, .page = (size_t)sysconf(_SC_PAGE_SIZE)};
     d->descriptor = open(same, access | O_DIRECT | O_CLOEXEC);
     if (d->descriptor >= 0 && query_alignment(d) && pool_acquire(err) == 0) {

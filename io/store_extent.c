@@ -17,9 +17,9 @@ int store_complain(const struct store *s, const struct extent *run, int number, 
     if (number == 0 && fstat(s->descriptor, &now) == 0)
         return error_add(err, EXIT_RUNTIME,
                          "%s ends at byte %jd, not at %" PRIu64 ": was it cut short while in use?",
-                         s->info.file, (intmax_t)now.st_size, s->info.file_bytes);
+                         s->source.file, (intmax_t)now.st_size, s->source.file_bytes);
     return error_add(err, error_of_disk(number, EXIT_RUNTIME),
-                     "%s: %s %zu bytes at byte %" PRIu64 " failed: %s", s->info.file,
+                     "%s: %s %zu bytes at byte %" PRIu64 " failed: %s", s->source.file,
                      run->to ? "reading" : "writing", run->bytes, run->offset,
                      error_disk_text(number));
 }
@@ -52,10 +52,10 @@ int store_move(const struct store *s, struct extent run, struct error *err)
 struct runs store_runs(const struct store *s, const struct block *b)
 {
     size_t element = scalar_size(s->type), bytes = (size_t)b->cols * element;
-    uint64_t first = (uint64_t)b->row * (uint64_t)s->info.cols + (uint64_t)b->col;
-    struct runs runs = {.offset = s->info.offset + first * element,
+    uint64_t first = (uint64_t)b->row * (uint64_t)s->source.matrix.cols + (uint64_t)b->col;
+    struct runs runs = {.offset = s->source.offset + first * element,
                         .bytes = bytes,
-                        .stride = (size_t)s->info.cols * element,
+                        .stride = (size_t)s->source.matrix.cols * element,
                         .count = bytes ? b->rows : 0};
     if (bytes == runs.stride && runs.count > 0) {
         runs.bytes *= (size_t)runs.count;

@@ -9,10 +9,10 @@
 static int hdf5_open(struct store *s, struct error *err)
 {
     struct stat status;
-    if (stat(s->info.file, &status))
-        return error_add(err, EXIT_INPUT, "%s: %s", s->info.file, strerror(errno));
+    if (stat(s->source.file, &status))
+        return error_add(err, EXIT_INPUT, "%s: %s", s->source.file, strerror(errno));
     int rc = store_check_bytes(s, (uint64_t)status.st_size, err);
-    return rc ? rc : matfile_open(&s->info, &s->matfile, err);
+    return rc ? rc : matfile_open(&s->source, &s->matfile, err);
 }
 
 static void hdf5_close(struct store *s)
@@ -25,11 +25,11 @@ static int hdf5_read(struct store *s, const struct block *block, void *to, struc
     return matfile_read(s->matfile, s->type, block, to, err);
 }
 
-static size_t hdf5_overhead(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+static size_t hdf5_overhead(const struct matrix *matrix, enum scalar type, enum store_mode mode,
                             enum store_way way, int threads)
 {
     (void)type, (void)mode, (void)way, (void)threads; /* one thread at a time is in the library */
-    return matfile_read_overhead(info);
+    return matfile_read_overhead(matrix);
 }
 
 const struct store_backend store_hdf5 = {

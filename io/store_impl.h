@@ -13,16 +13,16 @@ struct store_backend {
     int (*reserve)(struct store *store, struct error *err);
     bool (*prepare)(struct store *store, const struct block *rows);
     int (*sync)(struct store *store, struct error *err);
-    size_t (*overhead)(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+    size_t (*overhead)(const struct matrix *matrix, enum scalar type, enum store_mode mode,
                        enum store_way way, int threads);
-    size_t (*shared)(const struct matrix_info *info, enum scalar type, enum store_way way);
+    size_t (*shared)(const struct matrix *matrix, enum scalar type, enum store_way way);
 };
 
 struct chunk_store;
 
 struct store {
     const struct store_backend *backend;
-    struct matrix_info info;
+    struct source source;
     enum scalar type; /* that the back end reads or writes */
     bool widens;      /* store_read gives what these become (scalar_factor) */
     enum store_mode mode;

@@ -45,7 +45,7 @@ static int advise(const struct store *s, struct pages pages, int advice)
 void mapped_open(struct store *s)
 {
     void *map =
-        mmap(NULL, s->info.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->descriptor, 0);
+        mmap(NULL, s->source.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->descriptor, 0);
     if (map == MAP_FAILED)
         return;
     s->mapping = map;
@@ -60,7 +60,7 @@ void mapped_close(struct store *s)
 {
     if (!s->mapping)
         return;
-    munmap(s->mapping, s->info.file_bytes);
+    munmap(s->mapping, s->source.file_bytes);
     s->mapping = NULL;
 }
 
@@ -79,7 +79,7 @@ static int complain(const struct store *s, const struct extent *run, int number,
  * caller's pages, the end of the last huge one. */
 static int populate(struct store *s, struct pages pages, uint64_t *end)
 {
-    const struct pages all = pages_of(0, s->info.file_bytes);
+    const struct pages all = pages_of(0, s->source.file_bytes);
     uint64_t begin = pages.begin / HUGE_PAGE * HUGE_PAGE;
     uint64_t last = (pages.end + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     uint64_t bytes = last - (begin > *end ? begin : last < *end ? last : *end);

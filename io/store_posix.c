@@ -40,15 +40,15 @@ struct writeback {
     struct dirty_range filling, sent; /* not requested yet; requested, not awaited */
 };
 
-static uint64_t matrix_bytes(const struct matrix_info *info, enum scalar type)
+static uint64_t matrix_bytes(const struct matrix *matrix, enum scalar type)
 {
-    return (uint64_t)info->rows * (uint64_t)info->cols * scalar_size(type);
+    return (uint64_t)matrix->rows * (uint64_t)matrix->cols * scalar_size(type);
 }
 
 /* Whether auto considers other methods than buffered I/O. */
-static bool looks_further(const struct matrix_info *info, enum scalar type, enum store_way way)
+static bool looks_further(const struct matrix *matrix, enum scalar type, enum store_way way)
 {
-    return way == STORE_AUTO && matrix_bytes(info, type) >= SMALL;
+    return way == STORE_AUTO && matrix_bytes(matrix, type) >= SMALL;
 }
 
 static bool in_memory(const struct store *s)
@@ -63,7 +63,7 @@ static bool may_probe_cache(const struct store *s)
 {
     struct stat status;
     return (fstat(s->descriptor, &status) == 0 && status.st_uid == geteuid()) ||
-           euidaccess(s->info.file, W_OK) == 0;
+           euidaccess(s->source.file, W_OK) == 0;
 }
 
 /* Whether at least half of the matrix is in the page cache, estimated from a sample. */
@@ -71,8 +71,8 @@ static bool is_cached(const struct store *s)
 {
     unsigned char present[SAMPLE / PAGE_MIN];
     size_t page = (size_t)sysconf(_SC_PAGE_SIZE), seen = 0;
-    uint64_t begin = s->info.offset / page * page;
-    size_t bytes = s->info.offset + matrix_bytes(&s->info, s->type) - begin;
+    uint64_t begin = s->source.offset / page * page;
+    size_t bytes = s->source.offset + matrix_bytes(&s->source.matrix, s->type) - begin;
     size_t stride = bytes / SAMPLES / page * page;
     if (stride < SAMPLE || !may_probe_cache(s))
         return false;
@@ -89,13 +89,13 @@ static bool is_cached(const struct store *s)
 
 static bool wants_direct(const struct store *s)
 {
-    return s->way == STORE_DIRECT || (looks_further(&s->info, s->type, s->way) && !in_memory(s) &&
-                                      !(s->mode == STORE_READ && is_cached(s)));
+    return s->way == STORE_DIRECT || (looks_further(&s->source.matrix, s->type, s->way) &&
+                                      !in_memory(s) && !(s->mode == STORE_READ && is_cached(s)));
 }
 
 static bool wants_mapping(const struct store *s)
 {
-    bool pays = looks_further(&s->info, s->type, s->way) && in_memory(s) &&
+    bool pays = looks_further(&s->source.matrix, s->type, s->way) && in_memory(s) &&
                 sysconf(_SC_NPROCESSORS_ONLN) >= STORE_MAPPING_CPUS;
     return s->mode == STORE_WRITE && (s->way == STORE_MAPPED || pays);
 }
@@ -112,16 +112,16 @@ static int choose_way(struct store *s, struct error *err)
     if (asked == STORE_DIRECT && !s->direct && !err->code)
         error_add(err, EXIT_INPUT,
                   "%s is on a file system that refuses direct I/O; leave --io at auto",
-                  s->info.file);
+                  s->source.file);
     if (asked == STORE_MAPPED && s->mode == STORE_WRITE && !s->mapping)
         error_add(err, EXIT_INPUT, "%s cannot be written through a mapping; leave --io at auto",
-                  s->info.file);
+                  s->source.file);
     return err->code;
 }
 
 static int posix_open(struct store *s, struct error *err)
 {
-    const char *file = s->info.file;
+    const char *file = s->source.file;
     int flags = s->mode == STORE_WRITE ? O_RDWR | O_NOFOLLOW : O_RDONLY;
     s->descriptor = open(file, flags | O_CLOEXEC);
     if (s->descriptor < 0 && errno == ENOENT)
@@ -244,20 +244,20 @@ static double room(int descriptor)
 /* Some file systems use up all that is free before they refuse to reserve more. */
 static int posix_reserve(struct store *s, struct error *err)
 {
-    uint64_t bytes = matrix_bytes(&s->info, s->type);
+    uint64_t bytes = matrix_bytes(&s->source.matrix, s->type);
     if ((s->mapping && in_memory(s)) || bytes == 0)
         return 0;
     const double most = room(s->descriptor);
     int status = 0;
     if ((double)bytes <= most)
         do
-            status = fallocate(s->descriptor, 0, (off_t)s->info.offset, (off_t)bytes);
+            status = fallocate(s->descriptor, 0, (off_t)s->source.offset, (off_t)bytes);
         while (status && errno == EINTR);
     if ((double)bytes > most || (status && error_is_disk_full(errno)))
         return error_add(err, EXIT_RESOURCES,
                          "%s needs %s, and %s are free in its file system%s; make room there, or "
                          "choose another directory",
-                         s->info.file, quantity_bytes((double)bytes), quantity_bytes(most),
+                         s->source.file, quantity_bytes((double)bytes), quantity_bytes(most),
                          status ? ", or less under a quota" : "");
     return 0;
 }
@@ -276,20 +276,20 @@ static int posix_sync(struct store *s, struct error *err)
     if (fdatasync(s->descriptor) == 0)
         return 0;
     return error_add(err, error_of_disk(errno, EXIT_RUNTIME),
-                     "%s: syncing the file to disk failed: %s", s->info.file,
+                     "%s: syncing the file to disk failed: %s", s->source.file,
                      error_disk_text(errno));
 }
 
-static size_t posix_overhead(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+static size_t posix_overhead(const struct matrix *matrix, enum scalar type, enum store_mode mode,
                              enum store_way way, int threads)
 {
-    bool maps = mode == STORE_WRITE && (way == STORE_MAPPED || looks_further(info, type, way));
+    bool maps = mode == STORE_WRITE && (way == STORE_MAPPED || looks_further(matrix, type, way));
     return maps ? mapped_overhead_bytes(threads) : 0;
 }
 
-static size_t posix_shared(const struct matrix_info *info, enum scalar type, enum store_way way)
+static size_t posix_shared(const struct matrix *matrix, enum scalar type, enum store_way way)
 {
-    return way == STORE_DIRECT || looks_further(info, type, way) ? pool_bytes() : 0;
+    return way == STORE_DIRECT || looks_further(matrix, type, way) ? pool_bytes() : 0;
 }
 
 const struct store_backend store_posix = {.open = posix_open,

@@ -52,18 +52,19 @@ int magnitude_read(const struct problem *p, const struct machine *machine, struc
     const int matrices = problem_is_of_one_matrix(p) ? 1 : 2;
     *to = (struct magnitude){0};
     for (int i = 0; i < matrices && !err->code; i++) {
-        const struct matrix_info *info = &p->matrix[i];
+        const struct source *source = &p->sources[i];
+        const struct matrix *matrix = &source->matrix;
         struct magnitude_search search = {.type = p->held[i]};
-        struct shared_read read = {.info = info,
+        struct shared_read read = {.source = source,
                                    .type = search.type,
                                    .way = p->io,
                                    .comm = comm,
                                    .threads = threads,
                                    .context = &search,
                                    .add = add};
-        const size_t fixed = shared_read_overhead(info, search.type, p->io, threads);
+        const size_t fixed = shared_read_overhead(matrix, search.type, p->io, threads);
         shared_read_open(&read, memory > fixed ? memory - fixed : 0, err);
-        shared_read_block(&read, &(struct block){0, 0, info->rows, info->cols}, err);
+        shared_read_block(&read, &(struct block){0, 0, matrix->rows, matrix->cols}, err);
         shared_read_close(&read);
         to->largest[i] = UINT32_MAX - comm_min(comm, UINT32_MAX - search.largest);
         to->bytes += (double)comm_sum(comm, read.bytes);

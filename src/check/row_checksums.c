@@ -68,7 +68,7 @@ static void read_block(struct reader *r, const struct block *block, struct error
             if (what->stops && stop_level(r->comm->rank == 0) == STOP_END)
                 mine.code = EXIT_STOPPED;
             else if (store_read(r->store, &part, memory, &mine) == 0) {
-                row_checksums_add(r->sums, &r->table, what->info->rows, &part, memory);
+                row_checksums_add(r->sums, &r->table, what->source->matrix.rows, &part, memory);
                 phase_count((double)(part.rows * part.cols * r->comm->size) *
                             (double)scalar_size(what->type));
             }
@@ -87,8 +87,8 @@ int row_checksums_read(const struct reading *what, const struct comm *comm,
     r.memory = malloc((size_t)what->threads * READ_BYTES);
     if (!r.memory)
         error_no_memory(&mine, "reading C back");
-    else if (checksum_open(&r.table, what->type, what->info->cols, &mine) == 0)
-        store_open(what->info, what->type, STORE_READ, STORE_BUFFERED, &r.store, &mine);
+    else if (checksum_open(&r.table, what->type, what->source->matrix.cols, &mine) == 0)
+        store_open(what->source, what->type, STORE_READ, STORE_BUFFERED, &r.store, &mine);
     for (int i = 0; i < what->count && !mine.code; i++)
         read_block(&r, &what->blocks[i], &mine);
     store_close(r.store);

@@ -26,7 +26,7 @@ void row_checksums_add(_Atomic uint64_t sums[ROW_GROUPS], const struct checksum 
 
 /* Blocks of a file that all ranks read together, each on so many threads. */
 struct reading {
-    const struct matrix_info *info;
+    const struct source *source;
     enum scalar type;
     const struct block *blocks;
     int count;

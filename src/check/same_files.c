@@ -34,9 +34,9 @@ static int complain(const char *file, const char *how, struct error *err)
 }
 
 /* Where this rank finds the matrix to be another one, or elsewhere in its file. */
-static int check_matrix(const struct matrix_info *theirs, struct error *err)
+static int check_matrix(const struct source *theirs, struct error *err)
 {
-    struct matrix_info mine;
+    struct source mine;
     struct error why = {0};
     char how[sizeof why.text + 4];
     if (matfile_describe(theirs->file, theirs->dataset, &mine, &why)) {
@@ -47,7 +47,7 @@ static int check_matrix(const struct matrix_info *theirs, struct error *err)
         snprintf(how, sizeof how, " (%s)", why.text);
         return complain(theirs->file, how, err);
     }
-    if (mine.rows != theirs->rows || mine.cols != theirs->cols ||
+    if (mine.matrix.rows != theirs->matrix.rows || mine.matrix.cols != theirs->matrix.cols ||
         mine.file_bytes != theirs->file_bytes || mine.offset != theirs->offset ||
         strcmp(mine.layout, theirs->layout) != 0 || strcmp(mine.file, theirs->file) != 0)
         return complain(theirs->file, "", err);
@@ -93,7 +93,7 @@ static int look_again(const struct problem *p, struct operand_state *mine, struc
 {
     for (enum operand i = 0; i < OPERAND_COUNT && !err->code; i++)
         if (problem_reads(p, i))
-            check_matrix(&p->matrix[i], err);
+            check_matrix(&p->sources[i], err);
     return err->code ? err->code : operand_state_take(mine, p, err);
 }
 
@@ -127,12 +127,12 @@ void same_files_check(const struct problem *p, struct operand_state *state, cons
         operand_state_free(state);
 }
 
-void same_files_check_matrix(const struct matrix_info *info, const struct comm *comm,
+void same_files_check_matrix(const struct source *source, const struct comm *comm,
                              struct error *err)
 {
     struct operand_state mine = {.count = 0};
     if (comm->size > 1) {
-        operand_state_take_matrix(&mine, info, err);
+        operand_state_take_matrix(&mine, source, err);
         compare(&mine, comm, err);
     }
     operand_state_free(&mine);

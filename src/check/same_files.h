@@ -19,5 +19,5 @@ void same_files_check(const struct problem *problem, struct operand_state *state
 
 /* Collective.  Likewise the files of a matrix that rank 0 has described, and that all ranks read:
  * an output that is there already. */
-void same_files_check_matrix(const struct matrix_info *info, const struct comm *comm,
+void same_files_check_matrix(const struct source *source, const struct comm *comm,
                              struct error *err);

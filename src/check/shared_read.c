@@ -4,24 +4,23 @@
 
 #include "comm.h"
 #include "error.h"
-#include "matfile.h"
 #include "phase.h"
 #include "quantity.h"
 #include "stop.h"
 
 enum { PAGE = 4096, PART_MOST = 4 << 20, CHUNK_MOST = 16 << 20 }; /* bytes */
 
-size_t shared_read_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
+size_t shared_read_overhead(const struct matrix *matrix, enum scalar type, enum store_way way,
                             int threads)
 {
-    return store_overhead_bytes(info, type, STORE_READ, way, threads) +
-           store_shared_bytes(info, type, STORE_READ, way);
+    return store_overhead_bytes(matrix, type, STORE_READ, way, threads) +
+           store_shared_bytes(matrix, type, STORE_READ, way);
 }
 
 /* Of each of so many parts: a whole chunk, which is then decoded once, or less. */
-static size_t part_bytes(const struct matrix_info *info, size_t memory, int parts)
+static size_t part_bytes(const struct matrix *matrix, size_t memory, int parts)
 {
-    const size_t chunk = info->chunk_bytes, each = memory / (size_t)parts / PAGE * PAGE;
+    const size_t chunk = matrix->chunk_bytes, each = memory / (size_t)parts / PAGE * PAGE;
     const size_t best = chunk > PART_MOST && chunk <= CHUNK_MOST
                             ? (size_t)round_up((int64_t)chunk, PAGE)
                             : PART_MOST;
@@ -41,12 +40,12 @@ void *shared_read_memory(const struct shared_read *r, int index)
 int shared_read_open(struct shared_read *r, size_t memory, struct error *err)
 {
     r->rooms = r->rooms ? r->rooms : 1;
-    r->part_bytes = part_bytes(r->info, memory, r->threads * r->rooms);
+    r->part_bytes = part_bytes(&r->source->matrix, memory, r->threads * r->rooms);
     r->memory = aligned_alloc(PAGE, (size_t)r->threads * room_bytes(r));
     r->parts = calloc((size_t)r->threads, sizeof *r->parts);
     if (!r->memory || !r->parts)
         return error_no_memory(err, "reading matrices");
-    return store_open(r->info, r->type, STORE_READ, r->way, &r->store, err);
+    return store_open(r->source, r->type, STORE_READ, r->way, &r->store, err);
 }
 
 /* Bytes. */
@@ -81,7 +80,7 @@ static int read_round(struct shared_read *r, const struct block *block, const st
 int shared_read_block(struct shared_read *r, const struct block *block, struct error *err)
 {
     const struct block_cut cut = {(int64_t)(r->part_bytes / scalar_size(r->type)),
-                                  r->info->chunk_rows, r->info->chunk_cols};
+                                  r->source->matrix.chunk_rows, r->source->matrix.chunk_cols};
     const int64_t parts = err->code ? 0 : block_cut_parts(block, &cut), each = r->threads;
     const int64_t stride = r->apart ? each : r->comm->size * each;
     bool goes_on = true;

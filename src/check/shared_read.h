@@ -15,7 +15,7 @@ enum { SHARED_READ_PART_LEAST = 64 << 10 }; /* bytes */
 
 struct shared_read {
     /* Set by the caller: */
-    const struct matrix_info *info;
+    const struct source *source;
     enum scalar type; /* of the elements as they are read */
     enum store_way way;
     struct comm *comm;
@@ -37,7 +37,7 @@ struct shared_read {
 };
 
 /* Memory that it takes beside its parts. */
-size_t shared_read_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
+size_t shared_read_overhead(const struct matrix *matrix, enum scalar type, enum store_way way,
                             int threads);
 
 /* Open the matrix, for parts that so much memory holds, but of SHARED_READ_PART_LEAST bytes at

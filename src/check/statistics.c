@@ -24,7 +24,7 @@ enum {
 
 struct census {
     const struct problem *problem;
-    const struct matrix_info *info;
+    const struct matrix *matrix;
     struct comm *comm;
     struct shared_read read;
     struct block group;      /* of the matrix: all of its lines that are added up now */
@@ -70,7 +70,7 @@ static void add_line(struct census *s, const struct lane_sums *sums, int lane, s
  * time. */
 static void add_rows(struct census *s, const struct block *part, const void *memory)
 {
-    bool whole = part->cols == s->info->cols;
+    bool whole = part->cols == s->matrix->cols;
     for (int64_t i = 0; i < part->rows; i++) {
         struct moments row, *sum = &s->moments[part->row - s->group.row + i];
         struct moments *to = whole ? sum : &row;
@@ -116,7 +116,7 @@ static void find_nan(struct census *s, int index)
         if (x == x)
             continue;
         int64_t row = part->row + at / part->cols, col = part->col + at % part->cols;
-        s->nan = min_u64(s->nan, (uint64_t)(row * s->info->cols + col));
+        s->nan = min_u64(s->nan, (uint64_t)(row * s->matrix->cols + col));
         return;
     }
 }
@@ -176,8 +176,8 @@ static void complain_nan(const struct census *s, struct error *err)
         err, EXIT_INPUT,
         "%s:%s is NaN in row %" PRId64 ", column %" PRId64
         ", counted from 0; give --nan mean to replace NaN by the mean of the others, or --nan zero",
-        s->info->file, s->info->dataset, (int64_t)s->nan / s->info->cols,
-        (int64_t)s->nan % s->info->cols);
+        s->read.source->file, s->read.source->dataset, (int64_t)s->nan / s->matrix->cols,
+        (int64_t)s->nan % s->matrix->cols);
 }
 
 /* What is half of the largest number at most has differences that are numbers, too. */
@@ -193,7 +193,7 @@ static void complain_large(const struct census *s, int64_t line, double largest,
               "%s:%s has an element of size %g in %s %" PRId64
               ", counted from 0, which is so large that subtracting the mean may overflow; divide "
               "the matrix by 4 or more",
-              s->info->file, s->info->dataset, largest, line_name(s->problem), line);
+              s->read.source->file, s->read.source->dataset, largest, line_name(s->problem), line);
 }
 
 static void count_line(struct line_count *lines, int64_t line, bool counts)
@@ -247,7 +247,7 @@ static int allocate(struct census *s, size_t memory, int64_t *lines, struct erro
 {
     const struct problem *p = s->problem;
     const size_t sums = (2 + MOMENT_SPAN + MOMENT_PARTS) * sizeof(double);
-    const size_t fixed = shared_read_overhead(s->info, p->type, p->io, s->read.threads) +
+    const size_t fixed = shared_read_overhead(s->matrix, p->type, p->io, s->read.threads) +
                          3 * sizeof(double) * (size_t)scaling_lines(p) + LINES_ADDED * sums;
     const size_t half = memory > fixed ? (memory - fixed) / 2 : 0;
     *lines = max_i64(LINES_LEAST, (int64_t)(half / sizeof *s->moments));
@@ -264,18 +264,18 @@ static int allocate(struct census *s, size_t memory, int64_t *lines, struct erro
 static int64_t narrow(const struct census *s, const struct machine *machine, int64_t lines)
 {
     const bool in_memory = comm_min(s->comm, machine->files_in_memory);
-    if (by_rows(s) || s->info->chunk_rows > 0 || !in_memory)
+    if (by_rows(s) || s->matrix->chunk_rows > 0 || !in_memory)
         return lines;
     return min_i64(lines, MEMORY_RUN / (int64_t)scalar_size(s->problem->type));
 }
 
 static int read_all(struct census *s, int64_t lines, struct statistics *to, struct error *err)
 {
-    const struct matrix_info *info = s->info;
+    const struct matrix *matrix = s->matrix;
     for (int64_t first = 0; first < to->lines; first += lines) {
         int64_t count = min_i64(lines, to->lines - first);
-        s->group = by_rows(s) ? (struct block){first, 0, count, info->cols}
-                              : (struct block){0, first, info->rows, count};
+        s->group = by_rows(s) ? (struct block){first, 0, count, matrix->cols}
+                              : (struct block){0, first, matrix->rows, count};
         memset(s->moments, 0, (size_t)lines * sizeof *s->moments);
         if (shared_read_block(&s->read, &s->group, err) || finish_group(s, to, err))
             return err->code;
@@ -291,9 +291,9 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
     size_t memory =
         comm_min(comm, machine->host_memory); /* all ranks cut the matrix in the same way */
     struct census s = {.problem = p,
-                       .info = &p->matrix[OPERAND_A],
+                       .matrix = &p->matrix[OPERAND_A],
                        .comm = comm,
-                       .read = {.info = &p->matrix[OPERAND_A],
+                       .read = {.source = &p->sources[OPERAND_A],
                                 .type = p->type,
                                 .way = p->io,
                                 .comm = comm,

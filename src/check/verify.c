@@ -55,14 +55,14 @@ struct sweep {
 };
 
 /* This rank's share of the rows, in whole chunks. */
-static struct block share_of(const struct matrix_info *info, const struct comm *comm)
+static struct block share_of(const struct matrix *matrix, const struct comm *comm)
 {
-    int64_t unit = max_i64(1, info->chunk_rows), units = ceil_div(info->rows, unit);
+    int64_t unit = max_i64(1, matrix->chunk_rows), units = ceil_div(matrix->rows, unit);
     int64_t each = units / comm->size, more = units % comm->size;
     int64_t first = each * comm->rank + min_i64(comm->rank, more);
     int64_t end = first + each + (comm->rank < more);
-    int64_t row = min_i64(first * unit, info->rows);
-    return (struct block){row, 0, min_i64(end * unit, info->rows) - row, info->cols};
+    int64_t row = min_i64(first * unit, matrix->rows);
+    return (struct block){row, 0, min_i64(end * unit, matrix->rows) - row, matrix->cols};
 }
 
 static void project_part(struct project p, const struct block *part, const void *memory,
@@ -163,15 +163,15 @@ static bool sweep_add_round(void *context, int count)
 }
 
 /* Collective. */
-static int sweep_matrix(struct full_check *f, const struct matrix_info *info, enum operand operand,
+static int sweep_matrix(struct full_check *f, const struct source *source, enum operand operand,
                         struct sweep *s, struct error *err)
 {
     const struct problem *p = f->problem;
     const enum scalar type = problem_factor(p, operand);
     s->check = f;
     s->operand = operand;
-    s->share = share_of(info, f->comm);
-    s->read = (struct shared_read){.info = info,
+    s->share = share_of(&source->matrix, f->comm);
+    s->read = (struct shared_read){.source = source,
                                    .type = type,
                                    .way = verify_way(p, s->is_c),
                                    .comm = f->comm,
@@ -260,7 +260,7 @@ static int multiply_b(struct full_check *f, struct error *err)
         sweep.standardizes = p->scaling.axis != AXIS_NONE;
         memset(f->t, 0, 2 * (size_t)numbers * sizeof *f->t);
         f->found = 0;
-        if (sweep_matrix(f, &p->matrix[OPERAND_B], OPERAND_B, &sweep, err))
+        if (sweep_matrix(f, &p->sources[OPERAND_B], OPERAND_B, &sweep, err))
             return err->code;
         again = comm_sum(f->comm, (uint64_t)f->found) > 0 && leave_columns_out(f);
     } while (again);
@@ -281,7 +281,7 @@ static int multiply_a(struct full_check *f, struct error *err)
         .standardizes = p->scaling.axis != AXIS_NONE,
         .project = {.trans = p->trans[0], .x = f->t, .y = f->y, .squares = f->row_squares},
         .reach = {.trans = p->trans[0], .absolute = true, .x = f->t_squares, .y = f->reach}};
-    if (sweep_matrix(f, &p->matrix[OPERAND_A], OPERAND_A, &sweep, err))
+    if (sweep_matrix(f, &p->sources[OPERAND_A], OPERAND_A, &sweep, err))
         return err->code;
     comm_sum_vector(f->comm, f->y, p->m * f->classes);
     comm_sum_vector(f->comm, f->row_squares, p->m);
@@ -300,7 +300,7 @@ static int add_c0(struct full_check *f, struct error *err)
     const double *weights = scale_weights(f, p->beta, p->beta_i, &beta);
     struct sweep sweep = sketch_of(f, weights, false, f->z, f->before, f->odd0);
     sweep.lower = p->lower;
-    if (sweep_matrix(f, &p->matrix[OPERAND_C], OPERAND_C, &sweep, err))
+    if (sweep_matrix(f, &p->sources[OPERAND_C], OPERAND_C, &sweep, err))
         return err->code;
     comm_sum_vector(f->comm, f->z, numbers);
     comm_sum_vector(f->comm, f->before, 2 * numbers);
@@ -313,7 +313,7 @@ static int add_c0(struct full_check *f, struct error *err)
     return 0;
 }
 
-static int read_c(struct full_check *f, const struct matrix_info *c, struct error *err)
+static int read_c(struct full_check *f, const struct source *c, struct error *err)
 {
     struct sweep sweep = sketch_of(f, f->weights, false, f->z, f->squares, f->odd);
     sweep.is_c = true;
@@ -370,15 +370,16 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
 }
 
 /* Of all matrices that are read. */
-static double bytes_of(const struct problem *p, const struct matrix_info *c)
+static double bytes_of(const struct problem *p, const struct source *c)
 {
-    double bytes = (double)c->rows * (double)c->cols * (double)problem_element(p, OPERAND_C);
+    double bytes =
+        (double)c->matrix.rows * (double)c->matrix.cols * (double)problem_element(p, OPERAND_C);
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
         bytes += problem_reads(p, i) ? problem_bytes(p, i) : 0;
     return bytes;
 }
 
-static int check_all(struct full_check *f, const struct matrix_info *c, struct verify *v,
+static int check_all(struct full_check *f, const struct source *c, struct verify *v,
                      struct error *err)
 {
     const struct problem *p = f->problem;
@@ -439,9 +440,8 @@ static int allocate(struct full_check *f, const struct machine *machine, struct 
     return checksum_open(&f->table, p->held[OPERAND_C], p->n, err);
 }
 
-int verify_files(const struct problem *p, const struct matrix_info *c,
-                 const struct machine *machine, struct comm *comm, struct verify *v,
-                 struct error *err)
+int verify_files(const struct problem *p, const struct source *c, const struct machine *machine,
+                 struct comm *comm, struct verify *v, struct error *err)
 {
     double begin = clock_now();
     struct full_check f = {.problem = p,

@@ -40,6 +40,5 @@ int verify_fits(const struct problem *p, const struct machine *machine, struct e
 /* Collective, blocks.  Check the matrix `c`, which is durable, within machine->host_memory on each
  * rank, on machine->threads.  EXIT_VERIFY for a wrong checksum or a row beyond its limit,
  * EXIT_STOPPED after a request to stop. */
-int verify_files(const struct problem *p, const struct matrix_info *c,
-                 const struct machine *machine, struct comm *comm, struct verify *verify,
-                 struct error *err);
+int verify_files(const struct problem *p, const struct source *c, const struct machine *machine,
+                 struct comm *comm, struct verify *verify, struct error *err);

@@ -42,7 +42,7 @@ int verify_rooms(const struct problem *p)
 
 size_t verify_fixed_bytes(const struct problem *p, int classes, int threads)
 {
-    struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
+    struct matrix c = {.rows = p->m, .cols = p->n, .by_offset = true};
     matrix_set_type(&c, p->held[OPERAND_C]);
     size_t most = shared_read_overhead(&c, p->held[OPERAND_C], verify_way(p, true), threads);
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)

@@ -264,7 +264,7 @@ static void name_product(struct parse *p)
 /* INPUT is a file, of which no one dataset is multiplied.  False after a complaint. */
 static bool check_input(struct parse *p)
 {
-    char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
+    char file[PATH_MAX], dataset[DATASET_NAME_MAX];
     struct error err = {0};
     if (matname_split(p->input, "A", file, dataset, &err))
         error_add(&p->err, err.code, "%s", err.text);

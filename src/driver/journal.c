@@ -34,19 +34,19 @@ static json_t *hex(uint64_t value)
 
 /* `others`: a hash of the other files that the operand is read from, through links or as sources;
  * 0: there are none. */
-static void add_operand(json_t *product, const char *letter, const struct matrix_info *info,
+static void add_operand(json_t *product, const char *letter, const struct source *source,
                         const struct operand_file *file, uint64_t others)
 {
     char key[32];
-    json_t *name = json_string(info->dataset); /* null where that is no UTF-8 */
+    json_t *name = json_string(source->dataset); /* null where that is no UTF-8 */
     const struct {
         const char *name;
         json_t *value;
     } members[] = {
-        {"dataset", name ? name : hex(XXH3_64bits(info->dataset, strlen(info->dataset)))},
-        {"rows", json_integer(info->rows)},
-        {"columns", json_integer(matfile_cols(info))},
-        {"file's size", json_integer((json_int_t)info->file_bytes)},
+        {"dataset", name ? name : hex(XXH3_64bits(source->dataset, strlen(source->dataset)))},
+        {"rows", json_integer(source->matrix.rows)},
+        {"columns", json_integer(matrix_cols(&source->matrix))},
+        {"file's size", json_integer((json_int_t)source->file_bytes)},
         {"file's modification time",
          json_sprintf("%lld.%09ld", (long long)file->changed.tv_sec, file->changed.tv_nsec)},
         {"file's content", hex(file->content)},
@@ -70,9 +70,9 @@ void journal_describe(struct journal *journal, const struct file_names *names,
     *journal = (struct journal){.names = names, .product = product, .descriptor = -1, .bytes = -1};
     for (int i = 0; i < OPERAND_COUNT; i++)
         if (problem_reads(p, (enum operand)i))
-            add_operand(product, letters[i], &p->matrix[i],
-                        operand_state_file(operands, &p->matrix[i]),
-                        operand_state_others(operands, (enum operand)i, &p->matrix[i]));
+            add_operand(product, letters[i], &p->sources[i],
+                        operand_state_file(operands, &p->sources[i]),
+                        operand_state_others(operands, (enum operand)i, &p->sources[i]));
     json_object_set_new(product, "type", json_string(scalar_name(p->held[OPERAND_C])));
     json_object_set_new(product, "alpha", json_real(p->alpha));
     json_object_set_new(product, "beta", json_real(p->beta));

@@ -29,7 +29,7 @@ bool output_part_exists(const struct file_names *names, struct error *err)
 
 /* NAME_mean and NAME_deviation, beside C of that name, which output_check has found to be short
  * enough. */
-static void describe_vectors(const struct matrix_info *c, const struct statistics *statistics,
+static void describe_vectors(const struct source *c, const struct statistics *statistics,
                              const struct problem *p, struct matfile_vector vectors[2])
 {
     const char *const axis = p->scaling.axis == AXIS_ROWS ? "rows" : "columns";
@@ -50,19 +50,19 @@ static void describe_vectors(const struct matrix_info *c, const struct statistic
 /* The file grows. */
 static int add_statistics(struct output *output, const struct problem *p, struct error *err)
 {
-    const struct matrix_info *c = &output->info;
+    const struct source *c = &output->source;
     struct matfile_vector vectors[2];
-    struct matrix_info now;
+    struct source now;
     describe_vectors(c, output->statistics, p, vectors);
     for (int i = 0; i < 2; i++)
         if (matfile_add_vector(c, &vectors[i], err))
             return err->code;
     if (matfile_describe(c->file, c->dataset, &now, err) == 0)
-        output->info = now;
+        output->source = now;
     return err->code;
 }
 
-int output_compare_statistics(const struct matrix_info *c, const struct statistics *statistics,
+int output_compare_statistics(const struct source *c, const struct statistics *statistics,
                               const struct problem *p, bool may_be_alone, struct error *err)
 {
     struct matfile_vector vectors[2];
@@ -81,11 +81,15 @@ int output_compare_statistics(const struct matrix_info *c, const struct statisti
 }
 
 /* Name the parts of C's elements as A does, or B where A is real. */
-static void name_parts(const struct problem *p, struct matrix_info *c)
+static void name_parts(const struct problem *p, struct source *c)
 {
-    static const char h5py[2][MATFILE_PART_MAX] = {"r", "i"};
-    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
-    memcpy(c->parts, a->complex ? a->parts : b->complex ? b->parts : h5py, sizeof c->parts);
+    static const char h5py[2][PART_NAME_MAX] = {"r", "i"};
+    const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
+    memcpy(c->parts,
+           a->matrix.complex   ? a->parts
+           : b->matrix.complex ? b->parts
+                               : h5py,
+           sizeof c->parts);
 }
 
 static int create_part(struct output *output, const struct options *options,
@@ -93,18 +97,18 @@ static int create_part(struct output *output, const struct options *options,
                        struct error *err)
 {
     struct matfile_layout layout = {0};
-    struct matrix_info *info = &output->info;
-    *info = (struct matrix_info){.rows = p->m, .cols = p->n, .complex = p->complex};
-    matrix_set_type(info, p->held[OPERAND_C]);
+    struct source *source = &output->source;
+    *source = (struct source){.matrix = {.rows = p->m, .cols = p->n, .complex = p->complex}};
+    matrix_set_type(&source->matrix, p->held[OPERAND_C]);
     if (p->complex)
-        name_parts(p, info);
-    snprintf(info->file, sizeof info->file, "%s", output->names.part);
-    snprintf(info->dataset, sizeof info->dataset, "%s", options->output.dataset);
+        name_parts(p, source);
+    snprintf(source->file, sizeof source->file, "%s", output->names.part);
+    snprintf(source->dataset, sizeof source->dataset, "%s", options->output.dataset);
     for (int i = 0; i < FILE_NAMES_LARGE;
          i++) /* of a run that was killed, as output_check has seen */
         unlink(output->names.beside[i]);
     leftovers_add(output->names.part, -1); /* a library may abort while it makes it */
-    if (matfile_create(info, true, &layout, attributes->list, err)) {
+    if (matfile_create(source, true, &layout, attributes->list, err)) {
         leftovers_forget(output->names.part);
         return err->code;
     }
@@ -128,28 +132,30 @@ static int take_back(const struct output *output, struct error *err)
 static int find_part(struct output *output, const struct options *options, const struct problem *p,
                      const struct output_attributes *attributes, struct error *err)
 {
-    struct matrix_info *info = &output->info;
+    struct source *source = &output->source;
+    const struct matrix *matrix = &source->matrix;
     const char *part = output->names.part;
     struct stat status;
     struct error why = {0};
     if (output->left == LEFT_MISPLACED && take_back(output, err))
         return err->code;
-    if (matfile_describe(part, options->output.dataset, info, &why))
+    if (matfile_describe(part, options->output.dataset, source, &why))
         return error_add(err, EXIT_INPUT, "%s; give --restart never to start from the beginning",
                          why.text);
     const bool there = file_exists(part, &status, err);
     if (err->code)
         return err->code;
-    if (!there || file_why_foreign(part, &status) || strcmp(info->file, part) != 0 ||
-        info->rows != p->m || info->cols != p->n || info->complex != p->complex ||
-        !info->by_offset || !matrix_holds(info, p->held[OPERAND_C]) ||
-        !output_attributes_match(info, attributes))
+    if (!there || file_why_foreign(part, &status) || strcmp(source->file, part) != 0 ||
+        matrix->rows != p->m || matrix->cols != p->n || matrix->complex != p->complex ||
+        !matrix->by_offset || !matrix_holds(matrix, p->held[OPERAND_C]) ||
+        !output_attributes_match(source, attributes))
         return error_add(err, EXIT_INPUT,
                          "%s is damaged, or differs from its journal; give --restart never to "
                          "start from the beginning",
                          part);
     /* Of a run that could not give it the output's name: what is damaged is written anew. */
-    return info->unfinished ? 0 : matfile_replace_text(info, MATFILE_MARK, MATFILE_MARK_NO, err);
+    return source->unfinished ? 0
+                              : matfile_replace_text(source, MATFILE_MARK, MATFILE_MARK_NO, err);
 }
 
 /* Give the open file the mode and group of the file that it is to replace, which may be a private
@@ -247,33 +253,33 @@ static int lock_again(const struct output *output, struct error *err)
     return err->code;
 }
 
-static int sign(struct matrix_info *info, struct error *err)
+static int sign(struct source *source, struct error *err)
 {
-    struct file_sign *s = &info->sign;
+    struct file_sign *s = &source->sign;
     snprintf(s->text, sizeof s->text, "%016" PRIx64, draw_random());
-    if (matfile_replace_text(info, OUTPUT_SIGN, s->text, err))
+    if (matfile_replace_text(source, OUTPUT_SIGN, s->text, err))
         return err->code;
-    return matfile_find_sign(info, s, err);
+    return matfile_find_sign(source, s, err);
 }
 
 int output_sign(struct output *output, struct error *err)
 {
     if (lend(output, err) == 0)
-        sign(&output->info, err);
+        sign(&output->source, err);
     return lock_again(output, err);
 }
 
 int output_record(const struct output *output, uint64_t checksum, struct error *err)
 {
     if (lend(output, err) == 0)
-        output_attributes_record(&output->info, checksum, err);
+        output_attributes_record(&output->source, checksum, err);
     return lock_again(output, err);
 }
 
 int output_compare_part(const struct output *output, const struct problem *p, struct error *err)
 {
     if (lend(output, err) == 0)
-        output_compare_statistics(&output->info, output->statistics, p, false, err);
+        output_compare_statistics(&output->source, output->statistics, p, false, err);
     return lock_again(output, err);
 }
 
@@ -283,8 +289,8 @@ int output_complete(const struct output *output, struct error *err)
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot sync %s to disk: %s",
                   output->names.part, error_disk_text(errno));
     if (!err->code && lend(output, err) == 0 &&
-        matfile_replace_text(&output->info, OUTPUT_SIGN, OUTPUT_UNSIGNED, err) == 0)
-        matfile_replace_text(&output->info, MATFILE_MARK, MATFILE_MARK_YES, err);
+        matfile_replace_text(&output->source, OUTPUT_SIGN, OUTPUT_UNSIGNED, err) == 0)
+        matfile_replace_text(&output->source, MATFILE_MARK, MATFILE_MARK_YES, err);
     return lock_again(output, err);
 }
 

@@ -11,7 +11,7 @@
 struct output {
     struct file_names names;             /* set by the caller, on all ranks */
     const struct statistics *statistics; /* likewise: written beside C; null: there are none */
-    struct matrix_info info;             /* of the part file: what the ranks write to */
+    struct source source;                /* of the part file: what the ranks write to */
     enum left_part left;                 /* rank 0: by an earlier run */
     int lock;                            /* descriptor that holds the part file's lock; -1: none */
 };
@@ -32,7 +32,7 @@ int output_record(const struct output *output, uint64_t checksum, struct error *
 
 /* Compare NAME_mean and NAME_deviation beside C, bit by bit, with the statistics of the problem.
  * Complains (EXIT_VERIFY) where they differ or, unless C `may_be_alone`, are not there. */
-int output_compare_statistics(const struct matrix_info *c, const struct statistics *statistics,
+int output_compare_statistics(const struct source *c, const struct statistics *statistics,
                               const struct problem *p, bool may_be_alone, struct error *err);
 
 /* Likewise, of the part file, which is locked meanwhile. */

@@ -20,8 +20,8 @@ static void print_hash(uint64_t value, char text[HASH_TEXT])
 void output_attributes_make(struct output_attributes *attributes, const struct options *options,
                             const struct problem *p, uint64_t identity, int layers)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
-    const struct matrix_info *c = &p->matrix[OPERAND_C];
+    const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
+    const struct source *c = &p->sources[OPERAND_C];
     const struct scaling *s = &p->scaling;
     static const char *const marks[] = {"", "^T", "^H"};
     const struct matfile_attribute list[] = {
@@ -83,7 +83,7 @@ static bool is_as_made(const struct matfile_value *value, const struct matfile_a
                           : value->text[0] == '\0' && value->number == expected->number;
 }
 
-bool output_attributes_match(const struct matrix_info *info,
+bool output_attributes_match(const struct source *source,
                              const struct output_attributes *attributes)
 {
     /* Operands may have moved since, and the program may be a newer one. */
@@ -92,7 +92,7 @@ bool output_attributes_match(const struct matrix_info *info,
     struct error ignored = {0};
     for (int i = 0; i < ATTRIBUTES; i++)
         values[i].name = attributes->list[i].name;
-    if (matfile_get_attributes(info, values, &ignored))
+    if (matfile_get_attributes(source, values, &ignored))
         return false;
     for (int i = 0; values[i].name; i++)
         if (is_one_of(values[i].name, may_differ) ? !values[i].text[0]
@@ -115,21 +115,21 @@ void output_compare_attributes(const struct recall *recall, const struct options
     output_attributes_make(&expected, options, p, 0, 0);
     for (int i = 0; i < ATTRIBUTES; i++)
         values[i].name = expected.list[i].name;
-    if (matfile_get_attributes(&recall->info, values, err))
+    if (matfile_get_attributes(&recall->source, values, err))
         return;
     for (int i = 0; values[i].name; i++)
         if (is_one_of(values[i].name, decided) && values[i].found &&
             !is_as_made(&values[i], &expected.list[i]))
             error_add(err, EXIT_VERIFY,
                       "%s: the attribute %s of C is damaged: it differs from this product's",
-                      recall->info.file, values[i].name);
+                      recall->source.file, values[i].name);
 }
 
-int output_attributes_record(const struct matrix_info *info, uint64_t checksum, struct error *err)
+int output_attributes_record(const struct source *source, uint64_t checksum, struct error *err)
 {
     char text[HASH_TEXT];
     print_hash(checksum, text);
-    return matfile_replace_text(info, MATFILE_CHECKSUM, text, err);
+    return matfile_replace_text(source, MATFILE_CHECKSUM, text, err);
 }
 
 static bool is_hash(const char *text)
@@ -145,21 +145,21 @@ enum output_state output_state(const struct options *options, uint64_t identity,
                                      [MARK] = {.name = MATFILE_MARK},
                                      [CHECKSUM] = {.name = MATFILE_CHECKSUM},
                                      {.name = NULL}};
-    struct matrix_info info;
+    struct source source;
     struct error ignored = {0};
     struct stat status;
     char text[HASH_TEXT];
     print_hash(identity, text);
     if (!file_leads(options->output.file, &status, err) ||
-        matfile_describe(options->output.file, options->output.dataset, &info, &ignored) ||
-        matfile_get_attributes(&info, values, &ignored))
+        matfile_describe(options->output.file, options->output.dataset, &source, &ignored) ||
+        matfile_get_attributes(&source, values, &ignored))
         return OUTPUT_OTHER;
     bool parts = options->layers == 0 || values[PARTS].number == options->layers;
     if (!values[IDENTITY].found || strcmp(values[IDENTITY].text, text) != 0 || !parts)
         return OUTPUT_OTHER;
     bool complete = values[MARK].found ? strcmp(values[MARK].text, MATFILE_MARK_YES) == 0
                                        : is_hash(values[CHECKSUM].text);
-    return complete ? OUTPUT_COMPLETE : info.unfinished ? OUTPUT_UNFINISHED : OUTPUT_OTHER;
+    return complete ? OUTPUT_COMPLETE : source.unfinished ? OUTPUT_UNFINISHED : OUTPUT_OTHER;
 }
 
 /* Take alpha or beta, or an imaginary part of theirs, as recorded. */
@@ -270,7 +270,7 @@ static void recall_operand(const struct made_from *made, const struct made_from 
             tolower(made->what[0]));
 }
 
-static int recall_operands(const struct matrix_info *c, struct options *o, struct error *err)
+static int recall_operands(const struct source *c, struct options *o, struct error *err)
 {
     enum { A_FILE, A_DATASET, B_FILE, B_DATASET, C_FILE, C_DATASET };
     struct matfile_value values[] = {
@@ -300,23 +300,25 @@ static int recall_operands(const struct matrix_info *c, struct options *o, struc
 }
 
 /* Take the type of C as the product's; that of integers follows from those of A and B. */
-static void recall_type(struct options *options, const struct matrix_info *c, struct error *err)
+static void recall_type(struct options *options, const struct source *c, struct error *err)
 {
-    if (matrix_holds(c, SCALAR_INT64)) {
+    if (matrix_holds(&c->matrix, SCALAR_INT64)) {
         if (options->convert)
             error_add(err, EXIT_INPUT, "C is int64, but --type %c is given",
                       options->type == SCALAR_DOUBLE ? 'd' : 's');
         return;
     }
-    if (!scalar_is_float_or_double(c->elements))
+    const enum scalar type = c->matrix.elements;
+    const bool complex = c->matrix.complex;
+    if (!scalar_is_float_or_double(type))
         error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats, doubles or int64", c->file,
                   c->dataset, c->layout);
-    else if (options->convert && (options->type != c->elements || options->complex != c->complex))
-        error_add(err, EXIT_INPUT, "C is %s%s, but --type %c is given",
-                  c->complex ? "complex " : "", scalar_name(c->elements),
+    else if (options->convert && (options->type != type || options->complex != complex))
+        error_add(err, EXIT_INPUT, "C is %s%s, but --type %c is given", complex ? "complex " : "",
+                  scalar_name(type),
                   "sdcz"[2 * options->complex + (options->type == SCALAR_DOUBLE)]);
-    options->type = scalar_is_float_or_double(c->elements) ? c->elements : SCALAR_DOUBLE;
-    options->complex = c->complex;
+    options->type = scalar_is_float_or_double(type) ? type : SCALAR_DOUBLE;
+    options->complex = complex;
     options->convert = true;
 }
 
@@ -326,7 +328,7 @@ static void recall_checksum(const struct matfile_value *value, struct recall *re
     recall->has_checksum = value->found;
     if (value->found && !is_hash(value->text))
         error_add(err, EXIT_VERIFY, "%s: the checksum recorded for C is damaged",
-                  recall->info.file);
+                  recall->source.file);
     else if (value->found)
         recall->checksum = strtoull(value->text, NULL, 16);
 }
@@ -432,9 +434,9 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     struct stat status;
     if (!file_leads(o->output.file, &status, err))
         return err->code ? err->code : complain_no_output(o->output.file, err);
-    if (matfile_describe(o->output.file, o->output.dataset, &recall->info, err) ||
-        matfile_check_finished(&recall->info, err) ||
-        matfile_get_attributes(&recall->info, values, err))
+    if (matfile_describe(o->output.file, o->output.dataset, &recall->source, err) ||
+        matfile_check_finished(&recall->source, err) ||
+        matfile_get_attributes(&recall->source, values, err))
         return err->code;
     recall_scalar("alpha", &values[ALPHA], o->given.alpha, &o->alpha, err);
     recall_scalar("beta", &values[BETA], o->given.beta, &o->beta, err);
@@ -442,8 +444,8 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_scalar("beta", &values[BETA_I], o->given.beta, &o->beta_i, err);
     recall_trans('A', &values[FORMULA], o->given.trans_a, &o->trans_a, &o->conjugate_a, err);
     recall_trans('B', &values[FORMULA], o->given.trans_b, &o->trans_b, &o->conjugate_b, err);
-    recall_operands(&recall->info, o, err);
-    recall_type(o, &recall->info, err);
+    recall_operands(&recall->source, o, err);
+    recall_type(o, &recall->source, err);
     recall_checksum(&values[CHECKSUM], recall, err);
     recall_kernels(&values[KERNELS], o);
     recall_triangle(&values[TRIANGLE], values[FORMULA].found, o, err);

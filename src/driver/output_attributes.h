@@ -25,11 +25,11 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
 /* Whether a dataset has all of these attributes, with the same values but for the names of the
  * operands' files and the version, and a checksum and a mark that can be replaced: in a damaged
  * file, that would be noticed only at the end. */
-bool output_attributes_match(const struct matrix_info *info,
+bool output_attributes_match(const struct source *source,
                              const struct output_attributes *attributes);
 
 /* Replace the checksum. */
-int output_attributes_record(const struct matrix_info *info, uint64_t checksum, struct error *err);
+int output_attributes_record(const struct source *source, uint64_t checksum, struct error *err);
 
 /* What is under the output's name, as seen for a product of this identity. */
 enum output_state {
@@ -41,7 +41,7 @@ enum output_state output_state(const struct options *options, uint64_t identity,
 
 /* An existing output, and the checksum in it. */
 struct recall {
-    struct matrix_info info;
+    struct source source;
     bool ours;         /* made by this program */
     bool has_checksum; /* outputs of other programs have none */
     uint64_t checksum;

@@ -98,7 +98,7 @@ static bool is_input(const struct guarded *g, const char *file, struct error *er
                  (options_add_c(options) && file_is_same(file, options->c.file, err)) ||
                  (options->machine[0] && file_is_same(file, options->machine, err));
     for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
-        found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->matrix[i], file, err);
+        found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->sources[i], file, err);
     return found;
 }
 
@@ -258,7 +258,7 @@ static void check_pair(const struct beside *x, const struct beside *y, struct er
 int output_check_dataset(const struct options *options, const struct problem *p, struct error *err)
 {
     if (scaling_lines(p) == 0 ||
-        strlen(options->output.dataset) + strlen(OUTPUT_DEVIATION) < MATFILE_NAME_MAX)
+        strlen(options->output.dataset) + strlen(OUTPUT_DEVIATION) < DATASET_NAME_MAX)
         return 0;
     return error_add(err, EXIT_INPUT,
                      "the dataset name %.40s... is too long, since the run appends %s; choose a "
@@ -314,9 +314,9 @@ static void complain_taken(const struct file_names *names, const struct options 
                            bool compared, struct error *err)
 {
     const char *file = names->output;
-    struct matrix_info info;
+    struct source source;
     struct error ignored = {0};
-    if (matfile_describe(file, options->output.dataset, &info, &ignored) || !info.unfinished)
+    if (matfile_describe(file, options->output.dataset, &source, &ignored) || !source.unfinished)
         output_complain_exists(file, compared, err);
     else
         error_add(

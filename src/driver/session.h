@@ -53,7 +53,8 @@ struct session {
     struct options options;
     struct comm comm;
     struct hardware hardware;
-    struct problem problem;        /* the whole product */
+    struct problem problem;               /* the whole product, */
+    struct source sources[OPERAND_COUNT]; /* and where its operands lie */
     bool described;                /* `problem` is known */
     struct operand_state operands; /* first rank of a computer: their files, when described */
     struct statistics statistics;  /* of a problem that is scaled */
@@ -93,6 +94,9 @@ void session_report(struct session *session);
  *
  * A phase of the start ends now, which began when the one before ended. */
 void session_end_startup(struct session *session, enum startup phase);
+
+/* Collective.  All ranks get rank 0's problem, and where its operands lie. */
+void session_share_problem(struct session *s);
 
 /* Collective.  Find everything that can be wrong before the work starts, and plan. */
 int session_prepare(struct session *session);

@@ -15,33 +15,34 @@
 static int describe(struct session *s, struct recall *recall)
 {
     const struct problem *p = &s->problem;
-    const struct matrix_info *c = &recall->info;
+    const struct source *c = &recall->source;
     const struct file_names *names = &s->output.names;
     output_recall(&s->options, recall, &s->err);
     if (output_check_beside(names, &s->options, NULL, &s->err))
         return s->err.code;
-    s->described = problem_open(&s->options, &s->problem, &s->err) == 0;
+    s->described = problem_open(&s->options, s->sources, &s->problem, &s->err) == 0;
     if (s->described)
         output_compare_standard(recall, p, &s->err);
     if (!s->described || operand_state_take(&s->operands, p, &s->err) ||
         output_check_beside(names, &s->options, p, &s->err))
         return s->err.code;
-    if (!matrix_holds(c, p->held[OPERAND_C]))
+    if (!matrix_holds(&c->matrix, p->held[OPERAND_C]))
         error_add(&s->err, EXIT_INPUT, "%s:%s (%s) is not %s, as the product of A and B is",
                   c->file, c->dataset, c->layout, scalar_name(p->held[OPERAND_C]));
     if (!s->err.code)
         output_compare_attributes(recall, &s->options, p, &s->err);
-    if (c->rows != p->m || c->cols != p->n)
+    if (c->matrix.rows != p->m || c->matrix.cols != p->n)
         error_add(&s->err, EXIT_INPUT,
                   "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64
                   "; name the operands of this C by -a and -b, or C by -o",
-                  c->file, c->dataset, c->rows, matfile_cols(c), p->m, p->n / problem_width(p));
+                  c->file, c->dataset, c->matrix.rows, matrix_cols(&c->matrix), p->m,
+                  p->n / problem_width(p));
     return s->err.code;
 }
 
 static void print_operands(FILE *out, const struct problem *p)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
     fprintf(out, "Operands    A = %s:%s, B = %s:%s\n", a->file, a->dataset, b->file, b->dataset);
 }
 
@@ -63,7 +64,7 @@ int session_check_output(struct session *s)
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     comm_share(&s->comm, &recall, sizeof recall, 0);
-    comm_share(&s->comm, &s->problem, sizeof s->problem, 0);
+    session_share_problem(s);
     *full = (struct verify){.seed = s->options.check_seed,
                             .statistics = &s->statistics,
                             .has_expected = recall.has_checksum,
@@ -73,15 +74,15 @@ int session_check_output(struct session *s)
                   NULL, 1, m);
     machine_check_memory(&s->options, s->comm.local_size, NULL, 1, m, &s->err);
     same_files_check(&s->problem, &s->operands, &s->comm, &s->err);
-    same_files_check_matrix(&recall.info, &s->comm, &s->err);
+    same_files_check_matrix(&recall.source, &s->comm, &s->err);
     verify_fits(&s->problem, m, &s->err);
     if (comm_agree(&s->comm, &s->err) || session_read_statistics(s))
         return complain_stopped(s);
     if (s->comm.rank == 0 && recall.ours)
-        output_compare_statistics(&recall.info, &s->statistics, &s->problem, true, &s->err);
+        output_compare_statistics(&recall.source, &s->statistics, &s->problem, true, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
-    verify_files(&s->problem, &recall.info, m, &s->comm, full, &s->err);
+    verify_files(&s->problem, &recall.source, m, &s->comm, full, &s->err);
     if (session_check_operands(s))
         return complain_stopped(s);
     phase_end();

@@ -75,10 +75,13 @@ static void advise(const struct session *s, int gpus)
 }
 
 /* Where a file has only the shape of an operand, its elements are to come. */
-static void assume_written(struct problem *p)
+static void assume_written(struct session *s)
 {
-    for (enum operand i = 0; i < OPERAND_COUNT; i++)
-        p->matrix[i].by_offset |= p->matrix[i].never_written;
+    for (enum operand i = 0; i < OPERAND_COUNT; i++) {
+        struct matrix *matrix = &s->sources[i].matrix;
+        matrix->by_offset |= matrix->never_written;
+        s->problem.matrix[i].by_offset = matrix->by_offset;
+    }
 }
 
 int session_dry_run(struct session *s)
@@ -106,12 +109,12 @@ int session_dry_run(struct session *s)
         machine_read(o, m, &s->err);
     m->ranks = o->ranks ? o->ranks : m->ranks;
     m->ranks_per_node = o->ranks_per_node ? o->ranks_per_node : m->ranks_per_node;
-    s->described = problem_open(o, &s->problem, &s->err) == 0 &&
+    s->described = problem_open(o, s->sources, &s->problem, &s->err) == 0 &&
                    session_choose_moduli(o, &s->problem, &s->err) == 0;
     if (s->described && output_check_dataset(o, &s->problem, &s->err) == 0 &&
         output_check_beside(names, o, &s->problem, &s->err) == 0) {
         const struct prober alone = {0, 1};
-        assume_written(&s->problem);
+        assume_written(s);
         double computers = (double)ceil_div(m->ranks, m->ranks_per_node);
         if (here)
             machine_see_disk(computers * machine_probe_disk(&s->problem, &alone, m), m);

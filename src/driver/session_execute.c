@@ -126,7 +126,7 @@ static int open_run(struct session *s)
     a->run = (struct run){.problem = &a->layer,
                           .plan = &a->layer_plan,
                           .request = &a->request,
-                          .output_info = &s->output.info,
+                          .output = &s->output.source,
                           .comm = &s->comm,
                           .device = s->hardware.device,
                           .trace = &s->record.trace,
@@ -163,8 +163,8 @@ static void discard_sums(struct session *s)
 static uint64_t hash_block(struct session *s, int place, const struct block *block,
                            struct error *cannot)
 {
-    const struct matrix_info info = save_matrix(&s->output.info, s->output.names.sums[place]);
-    const struct reading part = {&info, s->problem.held[OPERAND_C], block, 1, 1, false};
+    const struct source source = save_matrix(&s->output.source, s->output.names.sums[place]);
+    const struct reading part = {&source, s->problem.held[OPERAND_C], block, 1, 1, false};
     struct row_checksums checksums;
     phase_begin("checking saved sums", (double)(block->rows * block->cols) *
                                            (double)problem_element(&s->problem, OPERAND_C));
@@ -269,7 +269,7 @@ static void requeue(struct session *s, const struct block *tile)
     const struct block blocks[] = {*tile, triangle_mirror(tile, problem_width(&s->problem))};
     const int count = problem_mirrors(&s->problem) && !block_equal(&blocks[0], &blocks[1]) ? 2 : 1;
     const struct reading what = {
-        &s->output.info, s->problem.held[OPERAND_C], blocks, count, 1, false};
+        &s->output.source, s->problem.held[OPERAND_C], blocks, count, 1, false};
     struct progress *now = &s->progress;
     struct row_checksums checksums;
     struct error why = {0};

@@ -200,7 +200,7 @@ int session_prepare(struct session *s)
     session_end_startup(s, STARTUP_DEVICE);
     phase_begin("opening A and B", 0);
     if (s->comm.rank == 0) {
-        s->described = problem_open(&s->options, &s->problem, &s->err) == 0 &&
+        s->described = problem_open(&s->options, s->sources, &s->problem, &s->err) == 0 &&
                        session_choose_moduli(&s->options, &s->problem, &s->err) == 0;
         if (s->described)
             look_back(s);
@@ -211,7 +211,7 @@ int session_prepare(struct session *s)
                       "--io mapped works on one node only; leave --io at auto");
     }
     comm_share(&s->comm, &s->described, sizeof s->described, 0);
-    comm_share(&s->comm, &s->problem, sizeof s->problem, 0);
+    session_share_problem(s);
     comm_share(&s->comm, &s->progress, sizeof s->progress, 0);
     comm_share(&s->comm, &s->complete, sizeof s->complete, 0);
     session_end_startup(s, STARTUP_OPERANDS);

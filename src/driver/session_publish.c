@@ -35,7 +35,7 @@ static int read_back(struct session *s)
     if (s->comm.rank == 0)
         output_compare_part(&s->output, &s->problem, &s->err);
     if (comm_agree(&s->comm, &s->err) == 0 && session_compare_statistics(s) == 0)
-        verify_files(&s->problem, &s->output.info, &s->hardware.machine, &s->comm, full, &s->err);
+        verify_files(&s->problem, &s->output.source, &s->hardware.machine, &s->comm, full, &s->err);
     session_check_operands(s);
     if (s->err.code == EXIT_VERIFY && s->resumed)
         error_add(&s->err, EXIT_VERIFY,
@@ -113,7 +113,7 @@ static void complain_stopped(struct session *s, bool resumable)
 void session_conclude(struct session *s)
 {
     const bool resumable = s->err.code && s->journal.saved && !s->complete;
-    if (s->output.info.file[0] && !resumable && lock_is_held())
+    if (s->output.source.file[0] && !resumable && lock_is_held())
         remove_sums(&s->output.names);
     if (s->err.code && !resumable)
         output_drop(&s->output);

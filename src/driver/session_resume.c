@@ -18,7 +18,7 @@ static int64_t put_all_back(struct session *s)
         error_add(&s->err, EXIT_INPUT,
                   "the finished part of C in %s differs from what was written; give --restart "
                   "never to start from the beginning",
-                  s->output.info.file);
+                  s->output.source.file);
     if (s->err.code)
         return s->problem.m;
     progress->checksums = (struct row_checksums){0};
@@ -35,13 +35,13 @@ static int64_t put_all_back(struct session *s)
 static int64_t put_back(struct session *s, const struct row_checksums *now)
 {
     struct progress *progress = &s->progress;
-    const struct matrix_info *c = &s->output.info;
+    const struct source *c = &s->output.source;
     int64_t rows = 0;
     for (int first = 0, end; first < ROW_GROUPS; first = end + 1) {
         for (end = first; end < ROW_GROUPS && now->sums[end] != progress->checksums.sums[end];
              end++)
             progress->checksums.sums[end] = 0;
-        struct block part = row_group_block(c->rows, c->cols, first, end);
+        struct block part = row_group_block(c->matrix.rows, c->matrix.cols, first, end);
         if (block_empty(&part))
             continue;
         if (!work_put_back(&progress->left, &part))
@@ -96,7 +96,7 @@ static int compare(struct session *s, const struct reading *what)
     phase_begin("checking what was saved of C", bytes_of(what));
     if (what->count < 0)
         error_add(&s->err, EXIT_INPUT, "the finished part of %s is in too many pieces",
-                  what->info->file);
+                  what->source->file);
     else if (row_checksums_read(what, &s->comm, &now, &why) == EXIT_STOPPED)
         s->err.code = EXIT_STOPPED;
     else if (why.code)
@@ -120,8 +120,8 @@ static int compare(struct session *s, const struct reading *what)
 
 int session_compare(struct session *s)
 {
-    const struct matrix_info *c = &s->output.info;
-    const struct block all = {0, 0, c->rows, c->cols};
+    const struct source *c = &s->output.source;
+    const struct block all = {0, 0, c->matrix.rows, c->matrix.cols};
     const struct machine *m = &s->hardware.machine;
     /* Within the memory that the run may have, 1 MiB a thread. */
     const int threads = (int)max_i64(min_i64(m->threads, (int64_t)(m->host_memory >> 22)), 1);

@@ -112,7 +112,7 @@ static int take_output(struct session *s)
 static void compare_part(struct session *s)
 {
     struct error why = {0};
-    same_files_check_matrix(&s->output.info, &s->comm, &why);
+    same_files_check_matrix(&s->output.source, &s->comm, &why);
     if (why.code == EXIT_RUNTIME)
         session_complain_unread(s, &why);
     else
@@ -131,7 +131,7 @@ static int open_output(struct session *s)
     }
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
-    comm_share(&s->comm, &s->output.info, sizeof s->output.info, 0);
+    comm_share(&s->comm, &s->output.source, sizeof s->output.source, 0);
     if (s->resumed)
         compare_part(s);
     return comm_agree(&s->comm, &s->err);
@@ -181,7 +181,7 @@ static int open_all(struct session *s)
         output_sign(&s->output, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
-    comm_share(&s->comm, &s->output.info, sizeof s->output.info, 0);
+    comm_share(&s->comm, &s->output.source, sizeof s->output.source, 0);
     session_end_startup(s, STARTUP_OUTPUT);
     return 0;
 }

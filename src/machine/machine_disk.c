@@ -107,14 +107,14 @@ static void ring_close(struct probe_ring *ring)
 }
 
 /* Read here and there in the matrix until `end`, elsewhere with every probe: bytes. */
-static double read_some(struct store *store, const struct matrix_info *info, size_t element,
-                        int probe, const struct probe_ring *ring, int thread, double end)
+static double read_some(struct store *store, const struct matrix *matrix, size_t element, int probe,
+                        const struct probe_ring *ring, int thread, double end)
 {
     struct error ignored = {0};
     size_t turn = 0;
-    int64_t cols = min_i64(info->cols, PROBE_BYTES / (int64_t)element);
-    int64_t rows = min_i64(info->rows, PROBE_BYTES / (int64_t)element / cols);
-    int64_t across = info->cols / cols, places = info->rows / rows * across;
+    int64_t cols = min_i64(matrix->cols, PROBE_BYTES / (int64_t)element);
+    int64_t rows = min_i64(matrix->rows, PROBE_BYTES / (int64_t)element / cols);
+    int64_t across = matrix->cols / cols, places = matrix->rows / rows * across;
     double bytes = 0;
     for (int64_t i = ring->first + thread; i < THREADS * PROBES && clock_now() < end;
          i += THREADS) {
@@ -129,29 +129,29 @@ static double read_some(struct store *store, const struct matrix_info *info, siz
 }
 
 /* Bytes a second. */
-static double read_rate(struct store *store, const struct matrix_info *info, size_t element,
-                        int probe, const struct probe_ring *ring, double seconds)
+static double read_rate(struct store *store, const struct matrix *matrix, size_t element, int probe,
+                        const struct probe_ring *ring, double seconds)
 {
     double start = clock_now(), bytes = 0;
 #pragma omp parallel for num_threads(ring->threads) schedule(static, 1) reduction(+ : bytes)
     for (int thread = 0; thread < ring->threads; thread++)
-        bytes += read_some(store, info, element, probe, ring, thread, start + seconds);
+        bytes += read_some(store, matrix, element, probe, ring, thread, start + seconds);
     return bytes / (clock_now() - start);
 }
 
-static double disk_rate(struct store *store, const struct matrix_info *info, size_t element,
+static double disk_rate(struct store *store, const struct matrix *matrix, size_t element,
                         const struct machine *m, const struct prober *prober)
 {
     struct probe_ring ring;
     if (!ring_open(&ring, m, prober, 1))
         return 0;
-    double rate = read_rate(store, info, element, 0, &ring, probe_seconds);
+    double rate = read_rate(store, matrix, element, 0, &ring, probe_seconds);
     ring_close(&ring);
     return rate;
 }
 
 /* More than once: whatever else goes on makes memory look slower, so the best counts. */
-static double memory_rate(struct store *store, const struct matrix_info *info, size_t element,
+static double memory_rate(struct store *store, const struct matrix *matrix, size_t element,
                           const struct machine *m, const struct prober *prober)
 {
     struct probe_ring ring;
@@ -159,7 +159,7 @@ static double memory_rate(struct store *store, const struct matrix_info *info, s
     if (!ring_open(&ring, m, prober, SLOTS))
         return 0;
     for (int i = 0; i < MEMORY_PROBES; i++)
-        rate = fmax(rate, read_rate(store, info, element, i, &ring, memory_probe_seconds));
+        rate = fmax(rate, read_rate(store, matrix, element, i, &ring, memory_probe_seconds));
     ring_close(&ring);
     return rate;
 }
@@ -186,15 +186,15 @@ double machine_probe_disk(const struct problem *p, const struct prober *prober, 
     enum operand operand = largest(p);
     if (operand == OPERAND_COUNT || problem_bytes(p, operand) < worth_bytes)
         return 0;
-    const struct matrix_info *info = &p->matrix[operand];
-    if (store_open(info, p->held[operand], STORE_READ, p->io, &store, &ignored))
+    const struct matrix *matrix = &p->matrix[operand];
+    if (store_open(&p->sources[operand], p->held[operand], STORE_READ, p->io, &store, &ignored))
         return 0;
     const size_t element = problem_element(p, operand);
-    double rate = m->files_in_memory ? 0 : disk_rate(store, info, element, m, prober);
+    double rate = m->files_in_memory ? 0 : disk_rate(store, matrix, element, m, prober);
     m->files_in_memory |=
         rate * prober->locals >= no_disk && strcmp(store_way_name(store), "buffered") == 0;
     if (m->files_in_memory)
-        rate = memory_rate(store, info, element, m, prober);
+        rate = memory_rate(store, matrix, element, m, prober);
     store_close(store);
     return rate;
 }

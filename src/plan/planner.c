@@ -150,7 +150,7 @@ static int64_t whole_slab(const struct problem *p, int64_t steps)
 /* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */
 static int64_t whole_chunks(const struct problem *p, int64_t slab)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    const struct matrix *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     struct block of_a = {0, 0, a->chunk_rows, a->chunk_cols},
                  of_b = {0, 0, b->chunk_rows, b->chunk_cols};
     of_a = embedding_of_file(p, OPERAND_A, &of_a);

@@ -55,11 +55,11 @@ static double beside_copies(const struct machine *machine, const struct plan *pl
 double plan_read_rate(const struct problem *p, const struct machine *machine,
                       const struct plan *plan, enum operand operand)
 {
-    const struct matrix_info *info = &p->matrix[operand];
+    const struct matrix *matrix = &p->matrix[operand];
     int64_t rows, cols;
     plan_panel_extents(p, plan, operand, &rows, &cols);
-    int64_t file_rows = operand == OPERAND_C ? p->m : info->rows;
-    int64_t file_cols = operand == OPERAND_C ? p->n : info->cols;
+    int64_t file_rows = operand == OPERAND_C ? p->m : matrix->rows;
+    int64_t file_cols = operand == OPERAND_C ? p->n : matrix->cols;
     double run =
         (double)(cols == file_cols ? rows * cols : cols) * (double)problem_element(p, operand);
     double disk = machine->disk_read_bytes_per_s;
@@ -67,12 +67,12 @@ double plan_read_rate(const struct problem *p, const struct machine *machine,
         disk *= beside_copies(machine, plan);
     if (problem_through_hdf5(p, operand)) /* one thread of each rank */
         return fmin(disk, hdf5_bytes_per_s * reading_ranks(machine, plan));
-    if (info->chunk_rows == 0)
+    if (matrix->chunk_rows == 0)
         return disk * run_factor(machine, run);
-    if (info->pipeline.count > 0)
+    if (matrix->pipeline.count > 0)
         disk = fmin(disk, decode_bytes_per_s * plan->readers * reading_ranks(machine, plan));
-    return disk / chunks_cut(file_rows, rows, info->chunk_rows) /
-           chunks_cut(file_cols, cols, info->chunk_cols);
+    return disk / chunks_cut(file_rows, rows, matrix->chunk_rows) /
+           chunks_cut(file_cols, cols, matrix->chunk_cols);
 }
 
 double plan_write_rate(const struct problem *p, const struct machine *machine,

@@ -338,9 +338,9 @@ struct ring schedule_ring(const struct problem *p, const struct plan *plan, enum
 struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
                               enum operand operand)
 {
-    const struct matrix_info *info = &p->matrix[operand];
-    return (struct block_cut){plan_slot_elements(p, plan, operand), info->chunk_rows,
-                              info->chunk_cols};
+    const struct matrix *matrix = &p->matrix[operand];
+    return (struct block_cut){plan_slot_elements(p, plan, operand), matrix->chunk_rows,
+                              matrix->chunk_cols};
 }
 
 int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs)

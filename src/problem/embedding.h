@@ -2,7 +2,7 @@
  * real matrix that stands for them (problem.h), of small types a larger one (scalar.h).  Pure.
  *
  * Blocks of op(A) and op(B) are transposed here as their files are.  Those of the file count real
- * numbers, as struct matrix_info does. */
+ * numbers, as struct matrix does. */
 #pragma once
 
 #include "problem.h"

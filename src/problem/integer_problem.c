@@ -22,9 +22,9 @@ const char *problem_exact_text(const struct problem *p)
                                : "";
 }
 
-static bool holds_integers(const struct matrix_info *info)
+static bool holds_integers(const struct matrix *matrix)
 {
-    return scalar_is_integer(info->elements);
+    return scalar_is_integer(matrix->elements);
 }
 
 /* The largest sum of k products of elements of such magnitudes. */
@@ -44,7 +44,7 @@ static wide largest_of_types(const struct problem *p)
  * C0 is found to do where C is written.  alpha and beta are integers of up to 53 bits. */
 static bool fits(const struct problem *p, wide sum)
 {
-    const struct matrix_info *c = &p->matrix[OPERAND_C];
+    const struct matrix *c = &p->matrix[OPERAND_C];
     const bool adds = p->beta != 0 && c->elements != SCALAR_INT64;
     const wide other = adds ? (wide)fabs(p->beta) * (wide)scalar_largest(c->elements) : 0;
     return sum <= INT64_MAX && (wide)fabs(p->alpha) * sum + other <= INT64_MAX;
@@ -94,7 +94,7 @@ static bool changes_a(const struct options *o)
 static bool refuse(const struct problem *p, const struct options *o, enum operand end,
                    struct error *err)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A];
+    const struct matrix *a = &p->matrix[OPERAND_A];
     if (names_kernels(o))
         error_add(
             err, EXIT_USAGE,
@@ -117,7 +117,7 @@ static bool refuse(const struct problem *p, const struct options *o, enum operan
 bool integers_choose(const struct options *o, struct problem *p, enum operand end,
                      struct error *err)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    const struct matrix *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     if (!holds_integers(a) || !holds_integers(b) || a->elements == SCALAR_INT64 ||
         b->elements == SCALAR_INT64 || (o->convert && o->type == SCALAR_FLOAT))
         return false;

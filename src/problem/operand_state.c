@@ -97,27 +97,27 @@ int operand_state_take(struct operand_state *state, const struct problem *p, str
     for (enum operand i = 0; i < OPERAND_COUNT; i++) {
         t.operand = 1u << i;
         if (problem_reads(p, i))
-            add_file(p->matrix[i].file, &t);
+            add_file(p->sources[i].file, &t);
     }
     state->named = state->count;
     t.samples = SOURCE_SAMPLES;
     for (enum operand i = 0; i < OPERAND_COUNT && !err->code; i++) {
         t.operand = 1u << i;
         if (problem_reads(p, i))
-            matfile_each_source(&p->matrix[i], add_file, &t, err);
+            matfile_each_source(&p->sources[i], add_file, &t, err);
     }
     return err->code;
 }
 
-int operand_state_take_matrix(struct operand_state *state, const struct matrix_info *info,
+int operand_state_take_matrix(struct operand_state *state, const struct source *source,
                               struct error *err)
 {
     *state = (struct operand_state){.count = 0};
     struct taking t = {.state = state, .samples = SAMPLES, .err = err};
-    add_file(info->file, &t);
+    add_file(source->file, &t);
     t.samples = SOURCE_SAMPLES;
-    if (!info->by_offset) /* the others have no sources, and may be locked */
-        matfile_each_source(info, add_file, &t, err);
+    if (!source->matrix.by_offset) /* the others have no sources, and may be locked */
+        matfile_each_source(source, add_file, &t, err);
     return err->code;
 }
 
@@ -130,21 +130,21 @@ void operand_state_free(struct operand_state *state)
 }
 
 const struct operand_file *operand_state_file(const struct operand_state *state,
-                                              const struct matrix_info *info)
+                                              const struct source *source)
 {
     for (int i = 0; i < state->count; i++)
-        if (strcmp(state->files[i].name, info->file) == 0)
+        if (strcmp(state->files[i].name, source->file) == 0)
             return &state->files[i];
     return NULL;
 }
 
 uint64_t operand_state_others(const struct operand_state *state, enum operand operand,
-                              const struct matrix_info *info)
+                              const struct source *source)
 {
     uint64_t hash = 0;
     for (int i = 0; i < state->count; i++) {
         const struct operand_file *file = &state->files[i];
-        if (!(file->operands >> operand & 1) || strcmp(file->name, info->file) == 0)
+        if (!(file->operands >> operand & 1) || strcmp(file->name, source->file) == 0)
             continue;
         const uint64_t facts[] = {file->bytes, (uint64_t)file->changed.tv_sec,
                                   (uint64_t)file->changed.tv_nsec, file->content};

@@ -33,17 +33,17 @@ int operand_state_take(struct operand_state *state, const struct problem *proble
 void operand_state_free(struct operand_state *state);
 
 /* Likewise, of one matrix, which may be an output. */
-int operand_state_take_matrix(struct operand_state *state, const struct matrix_info *info,
+int operand_state_take_matrix(struct operand_state *state, const struct source *source,
                               struct error *err);
 
 /* The file of a matrix; the state must contain it. */
 const struct operand_file *operand_state_file(const struct operand_state *state,
-                                              const struct matrix_info *info);
+                                              const struct source *source);
 
 /* A hash of sizes, times of change and samples of the other files that an operand is read from; 0
  * where there are none. */
 uint64_t operand_state_others(const struct operand_state *state, enum operand operand,
-                              const struct matrix_info *info);
+                              const struct source *source);
 
 /* Complain (EXIT_INPUT) about the first file that has changed.  operand_state_glance compares only
  * the sizes and times of change of the files that are named, and is cheap. */

@@ -18,7 +18,7 @@ enum { ALGORITHM_AUTO = -1 };
 
 struct operand_name {
     char file[PATH_MAX];
-    char dataset[MATFILE_NAME_MAX];
+    char dataset[DATASET_NAME_MAX];
 };
 
 struct options {

@@ -26,7 +26,7 @@ size_t problem_reading_bytes(const struct problem *p, int threads)
 static size_t output_bytes(const struct problem *p, int threads, size_t *shared)
 {
     const enum scalar c = p->held[OPERAND_C];
-    struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
+    struct matrix output = {.rows = p->m, .cols = p->n, .by_offset = true};
     matrix_set_type(&output, c);
     *shared = store_shared_bytes(&output, c, STORE_WRITE, p->io);
     return store_overhead_bytes(&output, c, STORE_WRITE, p->io, threads);
@@ -65,7 +65,7 @@ double problem_elements(const struct problem *p)
 
 bool problem_is_of_one_matrix(const struct problem *p)
 {
-    return p->trans[0] != p->trans[1] && matfile_is_same(&p->matrix[0], &p->matrix[1]);
+    return p->trans[0] != p->trans[1] && matrix_is_same(&p->matrix[0], &p->matrix[1]);
 }
 
 const char *problem_kernels(const struct problem *p, const struct options *options)

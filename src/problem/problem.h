@@ -47,7 +47,8 @@ struct problem {
     struct scaling scaling;    /* what op(A) is changed to before, and op(B) with it */
     int moduli;                /* of a product in residues (ozaki.h); 0: it is no such product */
     double alpha, beta, alpha_i, beta_i;      /* _i: their imaginary parts */
-    struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
+    struct matrix matrix[OPERAND_COUNT];      /* C: C0, described only if beta is not 0 */
+    const struct source *sources; /* where these lie, of this process: nothing of a plan */
     enum store_way io;
 };
 
@@ -80,8 +81,8 @@ static inline size_t problem_element(const struct problem *p, enum operand opera
 /* Bytes of the matrix, as such elements. */
 static inline double problem_bytes(const struct problem *p, enum operand operand)
 {
-    const struct matrix_info *info = &p->matrix[operand];
-    return (double)info->rows * (double)info->cols * (double)problem_element(p, operand);
+    const struct matrix *matrix = &p->matrix[operand];
+    return (double)matrix->rows * (double)matrix->cols * (double)problem_element(p, operand);
 }
 
 /* Whether bytes are multiplied (integers.h). */

@@ -6,30 +6,30 @@
  * that the file can hold. */
 static int whole_bits(const struct problem *p, enum operand operand)
 {
-    const struct matrix_info *info = &p->matrix[operand];
+    const struct matrix *matrix = &p->matrix[operand];
     const enum scalar held = p->held[operand];
     const int bits = scalar_whole_bits(held);
-    const bool converted = info->integers && !scalar_is_integer(held);
-    return converted && 8 * info->element_bytes > (size_t)bits ? bits : 0;
+    const bool converted = matrix->integers && !scalar_is_integer(held);
+    return converted && 8 * matrix->element_bytes > (size_t)bits ? bits : 0;
 }
 
 int problem_notes(const struct problem *p, enum operand operand, char notes[NOTES_MAX][NOTE_TEXT])
 {
-    const struct matrix_info *info = &p->matrix[operand];
+    const struct source *source = &p->sources[operand];
     const int bits = whole_bits(p, operand);
     int count = 0;
     if (!problem_reads(p, operand))
         return 0;
     if (bits > 0)
         snprintf(notes[count++], NOTE_TEXT, "integers beyond 2^%d are rounded", bits);
-    if (info->missing_by[0])
+    if (source->missing_by[0])
         snprintf(notes[count++], NOTE_TEXT,
                  "elements equal to %.10g are missing values of %s, multiplied as numbers",
-                 info->missing, info->missing_by);
-    if (info->similar[0])
+                 source->missing, source->missing_by);
+    if (source->similar[0])
         snprintf(notes[count++], NOTE_TEXT,
-                 "its %s is not looked at: elements are multiplied as stored", info->similar);
-    if (info->of_matlab)
+                 "its %s is not looked at: elements are multiplied as stored", source->similar);
+    if (source->of_matlab)
         snprintf(notes[count++], NOTE_TEXT, "MATLAB shows its transpose");
     return count;
 }

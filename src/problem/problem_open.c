@@ -12,20 +12,20 @@
 
 static const char *const operand_names[] = {"A", "B", "C"};
 
-static const char *element_name(const struct matrix_info *info)
+static const char *element_name(const struct matrix *matrix)
 {
-    if (info->elements == SCALAR_OTHER)
-        return info->integers ? "integer" : "other floating-point";
-    return scalar_name(info->elements);
+    if (matrix->elements == SCALAR_OTHER)
+        return matrix->integers ? "integer" : "other floating-point";
+    return scalar_name(matrix->elements);
 }
 
 static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *err)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    const struct matrix *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     if (p->k == k_of_b)
         return;
-    int64_t other_k_a = p->trans[0] ? matfile_cols(a) : a->rows;
-    int64_t other_k_b = p->trans[1] ? b->rows : matfile_cols(b);
+    int64_t other_k_a = p->trans[0] ? matrix_cols(a) : a->rows;
+    int64_t other_k_b = p->trans[1] ? b->rows : matrix_cols(b);
     const char *remedy = "transposing does not help";
     char text[128];
     if (other_k_b == p->k) {
@@ -50,13 +50,14 @@ static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *
 
 static void check_c(const struct problem *p, struct error *err)
 {
-    const struct matrix_info *c = &p->matrix[OPERAND_C];
-    if (c->rows == p->m && matfile_cols(c) == p->n)
+    const struct matrix *c = &p->matrix[OPERAND_C];
+    if (c->rows == p->m && matrix_cols(c) == p->n)
         return;
     error_add(err, EXIT_INPUT,
               "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64
               "; name another by -c, or give --beta 0",
-              c->file, c->dataset, c->rows, matfile_cols(c), p->m, p->n);
+              p->sources[OPERAND_C].file, p->sources[OPERAND_C].dataset, c->rows, matrix_cols(c),
+              p->m, p->n);
 }
 
 /* The product is complex where an operand is, or the user says so.  Real operands of it have
@@ -64,21 +65,21 @@ static void check_c(const struct problem *p, struct error *err)
 static void choose_complex(struct problem *p, const struct options *options, enum operand end,
                            struct error *err)
 {
-    const struct matrix_info *c = &p->matrix[OPERAND_C];
+    const struct source *c = &p->sources[OPERAND_C];
     p->complex = options->convert && options->complex;
     for (enum operand i = 0; i < end; i++) {
-        const struct matrix_info *info = &p->matrix[i];
-        p->complex |= info->complex;
-        if (info->complex && options->convert && !options->complex)
-            error_add(err, EXIT_INPUT, "%s:%s is complex; give --type z (or c)", info->file,
-                      info->dataset);
+        const bool complex = p->matrix[i].complex;
+        p->complex |= complex;
+        if (complex && options->convert && !options->complex)
+            error_add(err, EXIT_INPUT, "%s:%s is complex; give --type z (or c)", p->sources[i].file,
+                      p->sources[i].dataset);
         if (i < OPERAND_C)
-            p->conjugate[i] &= info->complex;
+            p->conjugate[i] &= complex;
     }
     if (!p->complex && (p->alpha_i != 0 || p->beta_i != 0))
         error_add(err, EXIT_USAGE,
                   "alpha or beta is complex, and the matrices are not; give --type z (or c)");
-    if (p->complex && end > OPERAND_C && !c->complex)
+    if (p->complex && end > OPERAND_C && !c->matrix.complex)
         error_add(
             err, EXIT_INPUT,
             "%s:%s is real, but the product to be added is complex; store it as complex numbers",
@@ -105,38 +106,38 @@ static void check_types(struct problem *p, const struct options *options, enum o
         hold_as_stored(p);
         return;
     }
-    const struct matrix_info *a = &p->matrix[OPERAND_A];
+    const struct matrix *a = &p->matrix[OPERAND_A];
     for (enum operand i = 0; i < end; i++) {
-        const struct matrix_info *info = &p->matrix[i];
-        if (info->netcdf[0]) /* refused; of another type when decoded */
+        const struct matrix *matrix = &p->matrix[i];
+        if (p->sources[i].netcdf[0]) /* refused; of another type when decoded */
             continue;
-        if (!scalar_is_real(info->elements))
+        if (!scalar_is_real(matrix->elements))
             error_add(err, EXIT_INPUT,
                       "%s:%s holds %s elements; give --type %s to convert them while reading",
-                      info->file, info->dataset, element_name(info), types);
+                      p->sources[i].file, p->sources[i].dataset, element_name(matrix), types);
         else if (scalar_is_real(a->elements) &&
-                 scalar_factor(info->elements) != scalar_factor(a->elements))
+                 scalar_factor(matrix->elements) != scalar_factor(a->elements))
             error_add(err, EXIT_INPUT,
                       "%s is %s but A is %s; give --type %s to convert while reading",
-                      operand_names[i], element_name(info), element_name(a), types);
+                      operand_names[i], element_name(matrix), element_name(a), types);
     }
     problem_set_type(p, scalar_is_real(a->elements) ? scalar_factor(a->elements) : SCALAR_DOUBLE);
     hold_as_stored(p);
 }
 
 /* What is packed would be multiplied as it is stored, and a missing element as a number. */
-static void check_netcdf(const struct matrix_info *info, struct error *err)
+static void check_netcdf(const struct source *source, struct error *err)
 {
-    bool packed = strstr(info->netcdf, "scale_factor") || strstr(info->netcdf, "add_offset") ||
-                  strstr(info->netcdf, "_Unsigned");
-    if (info->netcdf[0])
+    bool packed = strstr(source->netcdf, "scale_factor") || strstr(source->netcdf, "add_offset") ||
+                  strstr(source->netcdf, "_Unsigned");
+    if (source->netcdf[0])
         error_add(
             err, EXIT_INPUT,
             "%s:%s has %s, by which netCDF %s, and would be multiplied as it is stored; decode "
             "it first (xarray: "
             "open_dataset(\"%s\").drop_encoding().fillna(0).to_netcdf(\"decoded.nc\"))%s",
-            info->file, info->dataset, info->netcdf,
-            packed ? "packs elements" : "marks missing elements", info->file,
+            source->file, source->dataset, source->netcdf,
+            packed ? "packs elements" : "marks missing elements", source->file,
             packed ? "" : ", or delete the attribute where nothing is missing");
 }
 
@@ -193,16 +194,17 @@ static void count_parts(struct problem *p)
 }
 
 /* The C that is added has a default name, too, of which a user of --beta may not think. */
-static int describe_c(const struct operand_name *name, struct matrix_info *info, struct error *err)
+static int describe_c(const struct operand_name *name, struct source *source, struct error *err)
 {
     struct error why = {0};
-    if (matfile_describe(name->file, name->dataset, info, &why))
+    if (matfile_describe(name->file, name->dataset, source, &why))
         error_add(err, why.code, "%s; name the C that --beta adds by -c, or leave --beta out",
                   why.text);
     return why.code;
 }
 
-int problem_open(const struct options *options, struct problem *p, struct error *err)
+int problem_open(const struct options *options, struct source sources[OPERAND_COUNT],
+                 struct problem *p, struct error *err)
 {
     *p = (struct problem){.trans = {options->trans_a, options->trans_b},
                           .conjugate = {options->conjugate_a, options->conjugate_b},
@@ -210,21 +212,24 @@ int problem_open(const struct options *options, struct problem *p, struct error 
                           .beta = options->beta,
                           .alpha_i = options->alpha_i,
                           .beta_i = options->beta_i,
-                          .io = options->io};
+                          .io = options->io,
+                          .sources = sources};
     const struct operand_name *names[] = {&options->a, &options->b, &options->c};
     enum operand end = problem_reads_c(p) ? OPERAND_COUNT : OPERAND_C;
     int failed = 0;
     for (enum operand i = 0; i < OPERAND_C; i++)
-        failed |= matfile_describe(names[i]->file, names[i]->dataset, &p->matrix[i], err);
+        failed |= matfile_describe(names[i]->file, names[i]->dataset, &sources[i], err);
     if (problem_reads_c(p))
-        failed |= describe_c(names[OPERAND_C], &p->matrix[OPERAND_C], err);
+        failed |= describe_c(names[OPERAND_C], &sources[OPERAND_C], err);
     if (failed)
         return err->code;
+    for (enum operand i = 0; i < end; i++)
+        p->matrix[i] = sources[i].matrix;
 
-    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
-    p->m = p->trans[0] ? matfile_cols(a) : a->rows;
-    p->k = p->trans[0] ? a->rows : matfile_cols(a);
-    p->n = p->trans[1] ? b->rows : matfile_cols(b);
+    const struct matrix *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    p->m = p->trans[0] ? matrix_cols(a) : a->rows;
+    p->k = p->trans[0] ? a->rows : matrix_cols(a);
+    p->n = p->trans[1] ? b->rows : matrix_cols(b);
     choose_complex(p, options, end, err);
     if (p->complex || !integers_choose(options, p, end, err))
         check_types(p, options, end, err);
@@ -234,7 +239,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     check_scalar(p, "alpha", p->alpha_i, err);
     check_scalar(p, "beta", p->beta_i, err);
     if (options->product == PRODUCT_PLAIN && !options->center && !options->scale)
-        check_shapes(p, p->trans[1] ? matfile_cols(b) : b->rows, err);
+        check_shapes(p, p->trans[1] ? matrix_cols(b) : b->rows, err);
     scaling_choose(options, p, err); /* which is of one matrix, whatever the shapes are */
     set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
@@ -251,15 +256,15 @@ int problem_open(const struct options *options, struct problem *p, struct error 
         check_c(p, err);
     for (enum operand i = 0; i < end; i++)
         if (problem_reads(p, i)) {
-            check_netcdf(&p->matrix[i], err);
-            matfile_check_finished(&p->matrix[i], err);
+            check_netcdf(&sources[i], err);
+            matfile_check_finished(&sources[i], err);
         }
     for (enum operand i = 0; i < end; i++)
         if ((options->io == STORE_DIRECT && !problem_by_offset(p, i)) ||
             (options->io == STORE_BUFFERED && problem_through_hdf5(p, i)))
             error_add(err, EXIT_INPUT,
                       "%s (%s) cannot be read by offset: it has to be %s; leave --io at auto",
-                      operand_names[i], p->matrix[i].layout,
+                      operand_names[i], sources[i].layout,
                       p->matrix[i].chunk_rows > 0 ? "decoded" : "converted");
     count_parts(p);
     return err->code;

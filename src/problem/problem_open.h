@@ -4,5 +4,7 @@
 #include "problem.h"
 
 /* Describe the operands and check that they fit together.  Complains about everything that is wrong
- * at once.  Reads files; not collective. */
-int problem_open(const struct options *options, struct problem *problem, struct error *err);
+ * at once.  Reads files; not collective.  The problem refers to `sources`, which stay the
+ * caller's. */
+int problem_open(const struct options *options, struct source sources[OPERAND_COUNT],
+                 struct problem *problem, struct error *err);

@@ -47,13 +47,13 @@ void scaling_choose(const struct options *o, struct problem *p, struct error *er
 
 int64_t scaling_lines(const struct problem *p)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A];
+    const struct matrix *a = &p->matrix[OPERAND_A];
     return p->scaling.axis == AXIS_NONE ? 0 : p->scaling.axis == AXIS_ROWS ? a->rows : a->cols;
 }
 
 int64_t scaling_elements(const struct problem *p)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A];
+    const struct matrix *a = &p->matrix[OPERAND_A];
     return p->scaling.axis == AXIS_ROWS ? a->cols : a->rows;
 }
 

@@ -84,7 +84,7 @@ static int read_sample(const struct problem *p, enum operand operand, int64_t st
     struct store *store = NULL;
     to->vectors = 0;
     to->steps = min_i64(STEPS, p->k - step);
-    if (store_open(&p->matrix[operand], p->type, STORE_READ, p->io, &store, err))
+    if (store_open(&p->sources[operand], p->type, STORE_READ, p->io, &store, err))
         return err->code;
     for (int i = 0; i < GROUPS && (i == 0 || extent > GROUP) && !err->code; i++)
         read_group(p, operand, store, begin_of(i, GROUPS, extent, GROUP), step, s, to, err);

@@ -34,10 +34,10 @@ const char *stage_words(enum stage stage, bool gpu)
 /* What the layout does not say by itself. */
 static const char *how_read(const struct problem *p, enum operand operand)
 {
-    const struct matrix_info *info = &p->matrix[operand];
+    const struct matrix *matrix = &p->matrix[operand];
     if (!problem_reads(p, operand))
         return ", not read";
-    bool without = info->by_offset || info->by_chunks;
+    bool without = matrix->by_offset || matrix->by_chunks;
     return without && problem_through_hdf5(p, operand) ? ", but through H5Dread" : "";
 }
 
@@ -50,13 +50,13 @@ static const char *how_turned(const struct problem *p, enum operand operand)
 
 static void print_operand(FILE *out, const struct problem *p, enum operand operand)
 {
-    char name[sizeof(struct matrix_info)], notes[NOTES_MAX][NOTE_TEXT];
-    const struct matrix_info *info = &p->matrix[operand];
-    snprintf(name, sizeof name, "%s:%s", info->file, info->dataset);
+    char name[sizeof(struct source)], notes[NOTES_MAX][NOTE_TEXT];
+    const struct source *source = &p->sources[operand];
+    snprintf(name, sizeof name, "%s:%s", source->file, source->dataset);
     error_make_plain(name);
     fprintf(out, "  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s\n", "ABC"[operand],
-            info -> rows, matfile_cols(info), how_turned(p, operand), name, info -> layout,
-            how_read(p, operand));
+            source -> matrix.rows, matrix_cols(&source->matrix), how_turned(p, operand), name,
+            source->layout, how_read(p, operand));
     const int count = problem_notes(p, operand, notes);
     for (int i = 0; i < count; i++)
         fprintf(out, "            %s\n", notes[i]);

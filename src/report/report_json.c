@@ -121,11 +121,11 @@ static json_t *matrices_json(const struct problem *p, const struct operand_name 
 {
     json_t *matrices = json_object();
     for (int i = 0; i < OPERAND_COUNT; i++) {
-        const struct matrix_info *info = &p->matrix[i];
+        const struct source *source = &p->sources[i];
         if (i != OPERAND_C || problem_reads_c(p))
-            json_object_set_new(
-                matrices, report_files[i],
-                matrix_json(info->file, info->dataset, info->rows, matfile_cols(info)));
+            json_object_set_new(matrices, report_files[i],
+                                matrix_json(source->file, source->dataset, source->matrix.rows,
+                                            matrix_cols(&source->matrix)));
     }
     json_object_set_new(matrices, report_files[OPERAND_COUNT],
                         matrix_json(output->file, output->dataset, p->m, p->n / problem_width(p)));

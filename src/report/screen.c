@@ -67,7 +67,7 @@ static void print_lines(FILE *out, const struct line *lines, size_t count,
 /* Whether both are one matrix, by name. */
 static bool b_is_a(const struct problem *p)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
     return strcmp(a->file, b->file) == 0 && strcmp(a->dataset, b->dataset) == 0;
 }
 
@@ -132,12 +132,12 @@ static void write_name(FILE *out, const char *file, const char *dataset)
 /* The file is named once where it is that of A, too. */
 static void write_operand(FILE *out, const struct problem *p, enum operand operand)
 {
-    const struct matrix_info *info = &p->matrix[operand];
-    const bool same = operand != OPERAND_A && strcmp(info->file, p->matrix[OPERAND_A].file) == 0;
+    const struct source *source = &p->sources[operand];
+    const bool same = operand != OPERAND_A && strcmp(source->file, p->sources[OPERAND_A].file) == 0;
     const char title[] = {"ABC"[operand], ' ', '=', ' ', '\0'};
     fputs(operand == OPERAND_A ? "" : ", ", out);
     write_text(out, title);
-    write_name(out, same ? "" : info->file, info->dataset);
+    write_name(out, same ? "" : source->file, source->dataset);
     if (same)
         write_text(out, " of that file");
 }

@@ -13,17 +13,17 @@
 enum { PIECE = 4 << 20 }; /* bytes that are prepared at a time */
 
 int c_file_open(struct c_file *file, const struct problem *p, const struct plan *plan,
-                const struct matrix_info *info, const struct comm *comm, bool checked,
+                const struct source *source, const struct comm *comm, bool checked,
                 struct error *err)
 {
     file->problem = p;
     file->plan = plan;
-    file->info = info;
+    file->source = source;
     file->comm = comm;
     phase_begin("reserving space for C", 0);
-    if (store_open(info, p->held[OPERAND_C], STORE_WRITE, p->io, &file->store, err) ||
+    if (store_open(source, p->held[OPERAND_C], STORE_WRITE, p->io, &file->store, err) ||
         (comm->rank == 0 && store_reserve(file->store, err)) ||
-        (checked && checksum_open(&file->checksum, p->held[OPERAND_C], info->cols, err)))
+        (checked && checksum_open(&file->checksum, p->held[OPERAND_C], source->matrix.cols, err)))
         return err->code;
     store_widen(file->store, plan->window_bytes);
     return 0;
@@ -56,7 +56,7 @@ static int complain_overflow(const struct c_file *file, const struct block *bloc
                              "%s: element (%" PRId64 ", %" PRId64
                              ") of alpha op(A) op(B) + beta C does not fit into int64; give --type "
                              "d for a C of doubles",
-                             file->info->dataset, block->row + i / block->cols,
+                             file->source->dataset, block->row + i / block->cols,
                              block->col + i % block->cols);
     return 0;
 }
@@ -68,7 +68,7 @@ int c_file_write(struct c_file *file, const struct block *block, void *memory, s
     if (problem_adds_integers(file->problem) && complain_overflow(file, block, memory, err))
         return err->code;
     if (file->checksum.weights)
-        row_checksums_add(file->written, &file->checksum, file->info->rows, block, memory);
+        row_checksums_add(file->written, &file->checksum, file->source->matrix.rows, block, memory);
     return store_write(file->store, block, memory, err);
 }
 
@@ -76,7 +76,7 @@ bool c_file_prepare(struct c_file *file)
 {
     const struct problem *p = file->problem;
     const struct plan *plan = file->plan;
-    int64_t row_bytes = file->info->cols * (int64_t)problem_element(p, OPERAND_C);
+    int64_t row_bytes = file->source->matrix.cols * (int64_t)problem_element(p, OPERAND_C);
     int64_t rows = max_i64(PIECE / max_i64(row_bytes, 1), 1);
     int64_t pieces = ceil_div(plan->tile_rows, rows), lines = plan->grid_rows;
     int64_t piece = file->prepared++ * file->comm->size + file->comm->rank;

@@ -10,7 +10,7 @@ struct store;
 struct c_file {
     const struct problem *problem;
     const struct plan *plan;
-    const struct matrix_info *info;
+    const struct source *source;
     const struct comm *comm;
     struct store *store;
     struct checksum checksum;             /* of C; closed when C is not checked */
@@ -18,10 +18,10 @@ struct c_file {
     _Atomic int64_t prepared;             /* pieces of the file that are ready to be written to */
 };
 
-/* On all ranks: open C's file, described by `info`; rank 0 takes its space.  `checked`: checksums
+/* On all ranks: open C's file, described by `source`; rank 0 takes its space.  `checked`: checksums
  * are wanted.  The first three stay the caller's.  After a failure c_file_close is still due. */
 int c_file_open(struct c_file *file, const struct problem *p, const struct plan *plan,
-                const struct matrix_info *info, const struct comm *comm, bool checked,
+                const struct source *source, const struct comm *comm, bool checked,
                 struct error *err);
 void c_file_close(struct c_file *file);
 

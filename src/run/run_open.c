@@ -27,7 +27,7 @@ static int open_inputs(struct run *run, struct error *err)
     const struct problem *p = run->problem;
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand))
-            store_open(&p->matrix[operand], p->held[operand], STORE_READ,
+            store_open(&p->sources[operand], p->held[operand], STORE_READ,
                        reading_way(run, (enum operand)operand), &run->stores[operand], err);
     return err->code;
 }
@@ -218,8 +218,8 @@ static int open_all(struct run *run, struct error *err)
     struct device *dev = run->device;
     size_t own = run->plan->device_bytes - kernels[run->request->algorithm]->workspace;
     if (open_inputs(run, err) ||
-        c_file_open(&run->c, run->problem, run->plan, run->output_info, run->comm,
-                    run->request->verify, err) ||
+        c_file_open(&run->c, run->problem, run->plan, run->output, run->comm, run->request->verify,
+                    err) ||
         open_staging(run, err) || open_parts(run, err) ||
         dev->alloc(dev, own, (void **)&run->memory, err) ||
         open_check(run, carve_memory(run), err) || open_standard(run, err) || run_warm_up(run, err))

@@ -16,7 +16,7 @@ struct run {
     const struct problem *problem;
     const struct plan *plan;
     const struct plan_request *request;
-    const struct matrix_info *output_info;
+    const struct source *output;
     struct comm *comm;
     struct device *device;
     struct trace *trace;

@@ -26,14 +26,15 @@ _Static_assert(sizeof((struct file_names){0}).sums / PATH_MAX == PLACES, "each h
 
 static const double vote_seconds = 0.2; /* between two votes, as planned */
 
-struct matrix_info save_matrix(const struct matrix_info *output, const char *file)
+struct source save_matrix(const struct source *output, const char *file)
 {
-    struct matrix_info info = *output;
-    info.offset = 0;
-    info.sign.at = (uint64_t)output->rows * (uint64_t)output->cols * output->element_bytes;
-    info.file_bytes = info.sign.at + SIGN_TEXT - 1;
-    snprintf(info.file, sizeof info.file, "%s", file);
-    return info;
+    struct source sums = *output;
+    sums.offset = 0;
+    sums.sign.at = (uint64_t)output->matrix.rows * (uint64_t)output->matrix.cols *
+                   output->matrix.element_bytes;
+    sums.file_bytes = sums.sign.at + SIGN_TEXT - 1;
+    snprintf(sums.file, sizeof sums.file, "%s", file);
+    return sums;
 }
 
 /* The checkpoint that a run would resume from now stays whole until the first one of this run is
@@ -107,7 +108,7 @@ static bool has_room(const struct run *run, int fd)
     struct stat file, c;
     double width = (double)plan->tile_cols * (double)scalar_size(run->problem->sums);
     double rows = (double)plan->grid_rows * plan->grid_cols * (double)plan->tile_rows;
-    if (fstat(fd, &file) || fstatvfs(fd, &fs) || stat(run->output_info->file, &c))
+    if (fstat(fd, &file) || fstatvfs(fd, &fs) || stat(run->output->file, &c))
         return false;
     double missing = fmax(0, (double)c.st_size - 512.0 * (double)c.st_blocks);
     double room = (double)fs.f_bavail * (double)fs.f_frsize + 512.0 * (double)file.st_blocks;
@@ -124,23 +125,23 @@ static bool write_sign(int fd, const struct file_sign *sign)
 
 /* Rank 0: create the file of this checkpoint's sums.  For a new super-block it begins empty, so
  * that it frees the space of an earlier one, unless a run might still resume from it. */
-static void make_place(struct run *run, int64_t super, const struct matrix_info *info)
+static void make_place(struct run *run, int64_t super, const struct source *sums)
 {
     struct saver *s = &run->saver;
     struct error why = {0};
-    int fd = file_open_own(info->file, O_CREAT);
+    int fd = file_open_own(sums->file, O_CREAT);
     bool empties = s->holds[s->place] != super && !work_refers(s->known, s->place);
     bool made = fd >= 0 && (!empties || ftruncate(fd, 0) == 0) &&
-                ftruncate(fd, (off_t)info->file_bytes) == 0 && write_sign(fd, &info->sign) &&
+                ftruncate(fd, (off_t)sums->file_bytes) == 0 && write_sign(fd, &sums->sign) &&
                 has_room(run, fd);
     if (!made) {
-        error_add(&why, EXIT_RESOURCES, "%.400s: %s", info->file, strerror(errno));
+        error_add(&why, EXIT_RESOURCES, "%.400s: %s", sums->file, strerror(errno));
         fail_save(s, &why);
     }
     s->holds[s->place] = super;
     if (fd >= 0)
         close(fd);
-    file_sync_name(info->file);
+    file_sync_name(sums->file);
 }
 
 /* Rank 0: free the space of sums that could not be written whole; C may need it. */
@@ -162,16 +163,16 @@ static int open_place(struct run *run, int64_t super, bool *there, struct error 
 {
     struct saver *s = &run->saver;
     struct store **store = &s->stores[s->place];
-    struct matrix_info info = save_matrix(run->output_info, s->names->sums[s->place]);
+    struct source sums = save_matrix(run->output, s->names->sums[s->place]);
     struct error why = {0};
     if (run->comm->rank == 0)
-        make_place(run, super, &info);
+        make_place(run, super, &sums);
     uint64_t missing = s->failed;
     if (!comm_vote_sum(run->comm, &missing, 1))
         return err->code = ERROR_ELSEWHERE;
     *there = missing == 0;
     if (*there && !*store &&
-        store_open(&info, run->problem->held[OPERAND_C], STORE_WRITE, run->problem->io, store,
+        store_open(&sums, run->problem->held[OPERAND_C], STORE_WRITE, run->problem->io, store,
                    &why))
         fail_save(s, &why);
     return 0;
@@ -445,14 +446,13 @@ static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struc
     const struct problem *p = run->problem;
     int64_t super = 0;
     struct block tile = schedule_next_tile(run->problem, run->plan, comm_place(run->comm), &super);
-    struct matrix_info info =
-        save_matrix(run->output_info, run->saver.names->sums[run->piece->place]);
+    struct source sums = save_matrix(run->output, run->saver.names->sums[run->piece->place]);
     struct store *store = NULL;
     if (block_empty(&tile))
         return 0;
     run->acc.block = tile;
     begin_sums(run, "loading what was saved");
-    store_open(&info, p->held[OPERAND_C], STORE_READ, STORE_BUFFERED, &store, cannot);
+    store_open(&sums, p->held[OPERAND_C], STORE_READ, STORE_BUFFERED, &store, cannot);
     for (int64_t i = 0; i < schedule_strips(run->plan, &tile); i++) {
         struct block strip = schedule_strip(p, run->plan, &tile, i);
         load_block(run, store, &strip, true, sum, cannot, err);

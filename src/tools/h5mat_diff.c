@@ -33,11 +33,11 @@ struct difference {
 struct diff {
     const char *names[2]; /* as they were given: */
     char file[2][PATH_MAX];
-    char dataset[2][MATFILE_NAME_MAX]; /* empty: not named */
+    char dataset[2][DATASET_NAME_MAX]; /* empty: not named */
     double tolerance;
     bool different; /* one of the pairs so far */
     /* Of the pair at work: */
-    struct matrix_info info[2];
+    struct source source[2];
     enum scalar type[2]; /* in which they are read */
     struct store *store[2];
     struct difference *blocks;
@@ -106,7 +106,7 @@ static long double get_number(enum scalar type, const void *from, int64_t n)
 static void compare(const struct diff *d, const struct block *block, const void *a, const void *b,
                     struct difference *result)
 {
-    const int64_t width = d->info[0].complex ? 2 : 1;
+    const int64_t width = d->source[0].matrix.complex ? 2 : 1;
     int64_t n = 0;
     for (int64_t i = 0; i < block->rows; i++)
         for (int64_t j = 0; j < block->cols; j += width, n += width) {
@@ -144,7 +144,7 @@ static void merge(struct difference *sum, const struct difference *block)
 
 static int compare_all(struct diff *d, struct difference *sum, struct error *err)
 {
-    const struct matrix_info *a = &d->info[0], *b = &d->info[1];
+    const struct matrix *a = &d->source[0].matrix, *b = &d->source[1].matrix;
     struct grid grid = grid_make(a->rows, a->cols, max_i64(a->chunk_rows, b->chunk_rows),
                                  max_i64(a->chunk_cols, b->chunk_cols));
     int64_t blocks = grid_blocks(&grid);
@@ -160,42 +160,42 @@ static int compare_all(struct diff *d, struct difference *sum, struct error *err
 }
 
 /* "x.h5:/A", fit to be printed; the caller frees it. */
-static char *full_name(const struct matrix_info *info)
+static char *full_name(const struct source *source)
 {
     char *name = NULL;
-    if (asprintf(&name, "%s:%s%s", info->file, info->dataset[0] == '/' ? "" : "/", info->dataset) <
-        0)
+    if (asprintf(&name, "%s:%s%s", source->file, source->dataset[0] == '/' ? "" : "/",
+                 source->dataset) < 0)
         return NULL;
     error_make_plain(name);
     return name;
 }
 
 /* The type that has all of its elements, or else double. */
-static enum scalar type_of(const struct matrix_info *info)
+static enum scalar type_of(const struct matrix *matrix)
 {
-    return info->elements == SCALAR_OTHER ? SCALAR_DOUBLE : info->elements;
+    return matrix->elements == SCALAR_OTHER ? SCALAR_DOUBLE : matrix->elements;
 }
 
-static bool is_rounded(const struct matrix_info *info)
+static bool is_rounded(const struct matrix *matrix)
 {
-    return info->elements == SCALAR_OTHER && info->element_bytes >= sizeof(double);
+    return matrix->elements == SCALAR_OTHER && matrix->element_bytes >= sizeof(double);
 }
 
 static int open_both(struct diff *d, struct error *err)
 {
-    const struct matrix_info *a = &d->info[0], *b = &d->info[1];
-    if (a->rows != b->rows || matfile_cols(a) != matfile_cols(b))
+    const struct source *a = &d->source[0], *b = &d->source[1];
+    if (a->matrix.rows != b->matrix.rows || matrix_cols(&a->matrix) != matrix_cols(&b->matrix))
         return error_add(err, EXIT_INPUT,
                          "%s:%s is %" PRId64 "x%" PRId64 " but %s:%s is %" PRId64 "x%" PRId64,
-                         a->file, a->dataset, a->rows, matfile_cols(a), b->file, b->dataset,
-                         b->rows, matfile_cols(b));
-    if (a->complex != b->complex)
+                         a->file, a->dataset, a->matrix.rows, matrix_cols(&a->matrix), b->file,
+                         b->dataset, b->matrix.rows, matrix_cols(&b->matrix));
+    if (a->matrix.complex != b->matrix.complex)
         return error_add(err, EXIT_INPUT, "%s:%s is %s but %s:%s is %s", a->file, a->dataset,
-                         a->complex ? "complex" : "real", b->file, b->dataset,
-                         b->complex ? "complex" : "real");
+                         a->matrix.complex ? "complex" : "real", b->file, b->dataset,
+                         b->matrix.complex ? "complex" : "real");
     for (int i = 0; i < 2 && !err->code; i++) {
-        d->type[i] = type_of(&d->info[i]);
-        store_open(&d->info[i], d->type[i], STORE_READ, STORE_AUTO, &d->store[i], err);
+        d->type[i] = type_of(&d->source[i].matrix);
+        store_open(&d->source[i], d->type[i], STORE_READ, STORE_AUTO, &d->store[i], err);
     }
     return err->code;
 }
@@ -208,20 +208,20 @@ static long double ratio(long double part, long double whole)
 static void print_difference(const struct diff *d, const struct difference *sum)
 {
     const struct extreme *largest = &sum->largest;
-    const int64_t cols = matfile_cols(&d->info[0]);
-    double elements = (double)d->info[0].rows * (double)cols;
+    const int64_t cols = matrix_cols(&d->source[0].matrix);
+    double elements = (double)d->source[0].matrix.rows * (double)cols;
     long double mse = ratio(sum->square_sum, elements);
-    const bool rounded = is_rounded(&d->info[0]) || is_rounded(&d->info[1]);
+    const bool rounded = is_rounded(&d->source[0].matrix) || is_rounded(&d->source[1].matrix);
     const int digits = scalar_is_integer(d->type[0]) && scalar_is_integer(d->type[1]) ? 19 : 17;
-    char *first = full_name(&d->info[0]), *second = full_name(&d->info[1]);
-    printf("%s and %s: %" PRId64 " x %" PRId64 ", tolerance %g%s\n", first, second, d->info[0].rows,
-           cols, d->tolerance, rounded ? ", rounded to doubles" : "");
+    char *first = full_name(&d->source[0]), *second = full_name(&d->source[1]);
+    printf("%s and %s: %" PRId64 " x %" PRId64 ", tolerance %g%s\n", first, second,
+           d->source[0].matrix.rows, cols, d->tolerance, rounded ? ", rounded to doubles" : "");
     free(first);
     free(second);
     printf("  max abs difference  %Lg", largest->size);
     if (largest->size > 0)
         printf(" at row %" PRId64 ", column %" PRId64 ": ", largest->row, largest->col);
-    if (largest->size > 0 && d->info[0].complex)
+    if (largest->size > 0 && d->source[0].matrix.complex)
         printf("%.17Lg%+.17Lgi and %.17Lg%+.17Lgi", largest->first[0], largest->first[1],
                largest->second[0], largest->second[1]);
     else if (largest->size > 0)
@@ -241,10 +241,10 @@ static void compare_pair(struct diff *d, const char *first, const char *second, 
     struct difference sum = {0};
     struct error own = {0};
     d->store[0] = d->store[1] = NULL;
-    int failed = matfile_describe(d->file[0], first, &d->info[0], &own);
-    failed |= matfile_describe(d->file[1], second, &d->info[1], &own);
+    int failed = matfile_describe(d->file[0], first, &d->source[0], &own);
+    failed |= matfile_describe(d->file[1], second, &d->source[1], &own);
     for (int i = 0; i < 2 && !failed; i++)
-        failed = matfile_check_finished(&d->info[i], &own);
+        failed = matfile_check_finished(&d->source[i], &own);
     if (!failed && open_both(d, &own) == 0 && compare_all(d, &sum, &own) == 0) {
         print_difference(d, &sum);
         d->different |= sum.over > 0;
@@ -261,14 +261,14 @@ struct list {
     bool incomplete; /* for want of memory */
 };
 
-static void add_name(const struct matrix_info *info, const struct error *problem, void *context)
+static void add_name(const struct source *source, const struct error *problem, void *context)
 {
     (void)problem;
     struct list *list = context;
     char **names = realloc(list->names, ((size_t)list->count + 1) * sizeof *names);
     if (names)
         list->names = names;
-    char *name = names ? strdup(info->dataset) : NULL;
+    char *name = names ? strdup(source->dataset) : NULL;
     if (name)
         list->names[list->count++] = name;
     list->incomplete |= !name;

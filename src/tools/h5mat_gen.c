@@ -24,8 +24,8 @@
 
 struct gen {
     const char *name; /* as given */
-    char dataset[MATFILE_NAME_MAX];
-    struct matrix_info info; /* of what is being made: its dataset is `<path>.part` */
+    char dataset[DATASET_NAME_MAX];
+    struct source source; /* of what is being made: its dataset is `<path>.part` */
     struct pattern pattern;
     const char *of_genotypes; /* an option that was given and is of them alone */
     struct matfile_layout layout;
@@ -128,31 +128,32 @@ static void set_type(struct argp_state *state, const char *text, struct gen *g)
     enum scalar type = SCALAR_INT8;
     while (type < SCALAR_INT64 && strcmp(text, scalar_name(type)))
         type++;
-    if (type == SCALAR_INT64 && !type_named(text, &type, &g->info.complex))
+    if (type == SCALAR_INT64 && !type_named(text, &type, &g->source.matrix.complex))
         argp_error(state,
                    "--type is d, s, z, c, int8, uint8, int16, uint16, int32 or uint32, not \"%s\"",
                    text);
     g->pattern.type = type;
-    matrix_set_type(&g->info, type);
-    g->pattern.complex = g->info.complex;
-    strcpy(g->info.parts[0], g->info.complex ? "r" : "");
-    strcpy(g->info.parts[1], g->info.complex ? "i" : "");
+    matrix_set_type(&g->source.matrix, type);
+    g->pattern.complex = g->source.matrix.complex;
+    strcpy(g->source.parts[0], g->source.matrix.complex ? "r" : "");
+    strcpy(g->source.parts[1], g->source.matrix.complex ? "i" : "");
 }
 
 static void finish(struct argp_state *state, struct gen *g)
 {
+    struct matrix *m = &g->source.matrix;
     if (!g->name)
         argp_error(state, "FILE.h5 is missing; for example: %s x.h5:/A --rows 4000 --cols 3000",
                    state->name);
-    if (g->info.rows < 0 || g->info.cols < 0)
+    if (m->rows < 0 || m->cols < 0)
         argp_error(state, "--rows and --cols are both needed, as in --rows 4000 --cols 3000");
-    if (g->info.rows > 0 && g->info.cols > INT64_MAX / (g->info.complex ? 16 : 8) / g->info.rows)
-        argp_error(state, "a matrix of %" PRId64 "x%" PRId64 " is too large for any file",
-                   g->info.rows, g->info.cols);
-    if (g->pattern.kind == PATTERN_GENOTYPE && g->info.complex)
+    if (m->rows > 0 && m->cols > INT64_MAX / (m->complex ? 16 : 8) / m->rows)
+        argp_error(state, "a matrix of %" PRId64 "x%" PRId64 " is too large for any file", m->rows,
+                   m->cols);
+    if (g->pattern.kind == PATTERN_GENOTYPE && m->complex)
         argp_error(state, "--pattern genotype is of real matrices: give --type d or s");
-    if (g->info.complex)
-        g->info.cols *= 2; /* as struct matrix_info counts */
+    if (m->complex)
+        m->cols *= 2; /* as struct matrix counts */
     if (g->pattern.kind != PATTERN_GENOTYPE && g->of_genotypes)
         argp_error(state, "--%s goes with --pattern genotype only", g->of_genotypes);
     if (g->pattern.missing > 0 && scalar_is_integer(g->pattern.type))
@@ -167,8 +168,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct gen *g = state->input;
     switch (key) {
-    case KEY_ROWS: g->info.rows = parse_whole(state, "rows", arg, 0, INT64_MAX / 8); return 0;
-    case KEY_COLS: g->info.cols = parse_whole(state, "cols", arg, 0, INT64_MAX / 8); return 0;
+    case KEY_ROWS:
+        g->source.matrix.rows = parse_whole(state, "rows", arg, 0, INT64_MAX / 8);
+        return 0;
+    case KEY_COLS:
+        g->source.matrix.cols = parse_whole(state, "cols", arg, 0, INT64_MAX / 8);
+        return 0;
     case KEY_TYPE: set_type(state, arg, g); return 0;
     case KEY_PATTERN: g->pattern.kind = parse_pattern(state, arg); return 0;
     case KEY_FREQUENCY:
@@ -197,15 +202,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static int name_matrix(struct gen *g, struct error *err)
 {
     struct stat status;
-    int rc = matname_split(g->name, "/A", g->info.file, g->dataset, err);
+    int rc = matname_split(g->name, "/A", g->source.file, g->dataset, err);
     if (rc)
         return rc;
-    if (snprintf(g->info.dataset, sizeof g->info.dataset, "%s.part", g->dataset) >=
-        (int)sizeof g->info.dataset)
+    if (snprintf(g->source.dataset, sizeof g->source.dataset, "%s.part", g->dataset) >=
+        (int)sizeof g->source.dataset)
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", g->dataset);
-    g->new_file = !file_leads(g->info.file, &status, err);
+    g->new_file = !file_leads(g->source.file, &status, err);
     if (g->new_file && !err->code)
-        matname_check_new(g->info.file, g->dataset, err);
+        matname_check_new(g->source.file, g->dataset, err);
     return err->code;
 }
 
@@ -213,7 +218,7 @@ static int name_matrix(struct gen *g, struct error *err)
 static int check_free(struct gen *g, struct error *err)
 {
     struct matfile_found there;
-    const char *file = g->info.file, *part = g->info.dataset;
+    const char *file = g->source.file, *part = g->source.dataset;
     if (g->new_file)
         return 0;
     if (matfile_lookup(file, g->dataset, &there, err) || matfile_lookup(file, part, &g->part, err))
@@ -244,20 +249,20 @@ static int make_block(void *context, int64_t index, const struct block *block, v
     if (stop_signal)
         return error_add(err, EXIT_RUNTIME, "stopped by signal %d; \"%s\" was not made",
                          (int)stop_signal, g->dataset);
-    pattern_fill(&g->pattern, g->info.cols, block, buffer);
+    pattern_fill(&g->pattern, g->source.matrix.cols, block, buffer);
     return g->store ? store_write(g->store, block, buffer, err)
                     : matfile_write(g->matfile, g->pattern.type, block, buffer, err);
 }
 
 static int write_all(struct gen *g, struct error *err)
 {
+    const struct matrix *m = &g->source.matrix;
     int rc;
-    struct grid grid =
-        grid_make(g->info.rows, g->info.cols, g->info.chunk_rows, g->info.chunk_cols);
-    if (g->info.by_offset)
-        rc = store_open(&g->info, g->pattern.type, STORE_WRITE, STORE_AUTO, &g->store, err);
+    struct grid grid = grid_make(m->rows, m->cols, m->chunk_rows, m->chunk_cols);
+    if (m->by_offset)
+        rc = store_open(&g->source, g->pattern.type, STORE_WRITE, STORE_AUTO, &g->store, err);
     else
-        rc = matfile_open_write(&g->info, &g->matfile, err);
+        rc = matfile_open_write(&g->source, &g->matfile, err);
     if (!rc && g->store)
         rc = store_reserve(g->store, err);
     if (!rc)
@@ -273,24 +278,24 @@ static int write_all(struct gen *g, struct error *err)
 static void retract(const struct gen *g, struct error *err)
 {
     struct error why = {0};
-    if (matfile_retract(&g->info, g->part.missing, &why) == 0)
+    if (matfile_retract(&g->source, g->part.missing, &why) == 0)
         return;
     error_append(err, &why);
     error_add(err, err->code,
               "the unfinished \"%s\" stays there; --force, the next time, removes it",
-              g->info.dataset);
+              g->source.dataset);
 }
 
 static int make_matrix(struct gen *g, struct error *err)
 {
     int rc = check_free(g, err);
     if (!rc)
-        rc = matfile_create(&g->info, g->new_file, &g->layout, NULL, err);
+        rc = matfile_create(&g->source, g->new_file, &g->layout, NULL, err);
     if (rc)
         return rc;
     rc = write_all(g, err);
     if (!rc)
-        rc = matfile_rename(&g->info, g->dataset, g->force, err);
+        rc = matfile_rename(&g->source, g->dataset, g->force, err);
     if (rc)
         retract(g, err);
     return rc;
@@ -316,7 +321,7 @@ int h5mat_gen(int argc, char **argv, struct error *err)
         .children = common_options};
     struct gen g = {
         .pattern = {.type = SCALAR_DOUBLE, .seed = 1, .frequency = PATTERN_OWN_FREQUENCY},
-        .info = {.rows = -1, .cols = -1, .elements = SCALAR_DOUBLE},
+        .source.matrix = {.rows = -1, .cols = -1, .elements = SCALAR_DOUBLE},
     };
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &g);
 
@@ -328,9 +333,11 @@ int h5mat_gen(int argc, char **argv, struct error *err)
     if (rc)
         return rc;
     double seconds = clock_now() - start;
-    double bytes = (double)g.info.rows * (double)g.info.cols * (double)scalar_size(g.pattern.type);
-    printf("%s:%s: %" PRId64 " x %" PRId64 " %s%s, %.0f bytes in %.3f s, %s\n", g.info.file,
-           g.dataset, g.info.rows, matfile_cols(&g.info), g.info.complex ? "complex " : "",
-           scalar_name(g.pattern.type), bytes, seconds, quantity_rate(bytes / seconds));
+    double bytes = (double)g.source.matrix.rows * (double)g.source.matrix.cols *
+                   (double)scalar_size(g.pattern.type);
+    printf("%s:%s: %" PRId64 " x %" PRId64 " %s%s, %.0f bytes in %.3f s, %s\n", g.source.file,
+           g.dataset, g.source.matrix.rows, matrix_cols(&g.source.matrix),
+           g.source.matrix.complex ? "complex " : "", scalar_name(g.pattern.type), bytes, seconds,
+           quantity_rate(bytes / seconds));
     return 0;
 }

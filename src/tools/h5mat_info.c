@@ -24,63 +24,63 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     }
 }
 
-static const char *type_word(const struct matrix_info *info)
+static const char *type_word(const struct matrix *matrix)
 {
-    return info->integers                   ? "integer"
-           : info->elements == SCALAR_OTHER ? "other real"
-                                            : scalar_name(info->elements);
+    return matrix->integers                   ? "integer"
+           : matrix->elements == SCALAR_OTHER ? "other real"
+                                              : scalar_name(matrix->elements);
 }
 
-static const char *plain_name(const struct matrix_info *info, char name[MATFILE_NAME_MAX])
+static const char *plain_name(const struct source *source, char name[DATASET_NAME_MAX])
 {
-    strcpy(name, info->dataset);
+    strcpy(name, source->dataset);
     error_make_plain(name);
     return name;
 }
 
-static void print_matrix(const struct matrix_info *info)
+static void print_matrix(const struct source *source)
 {
-    uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
-    char name[MATFILE_NAME_MAX];
-    const char *how = strstr(info->layout, ": read ");
-    int length = how ? (int)(how - info->layout) : (int)strlen(info->layout);
-    printf("%s: %" PRId64 " x %" PRId64 " %s%s, %" PRIu64 " bytes\n", plain_name(info, name),
-           info->rows, matfile_cols(info), info->complex ? "complex " : "", type_word(info), bytes);
-    printf("  layout: %.*s", length, info->layout);
-    const bool typed = (info->elements == SCALAR_OTHER && !info->integers) ||
-                       (info->integers && (info->complex || info->element_bytes > 4));
-    const char *types = !typed          ? ""
-                        : info->complex ? ", with --type z or c"
-                                        : ", with --type d or s";
-    if (typed && (info->by_offset || info->by_chunks))
+    const struct matrix *m = &source->matrix;
+    uint64_t bytes = (uint64_t)m->rows * (uint64_t)m->cols * m->element_bytes;
+    char name[DATASET_NAME_MAX];
+    const char *how = strstr(source->layout, ": read ");
+    int length = how ? (int)(how - source->layout) : (int)strlen(source->layout);
+    printf("%s: %" PRId64 " x %" PRId64 " %s%s, %" PRIu64 " bytes\n", plain_name(source, name),
+           m->rows, matrix_cols(m), m->complex ? "complex " : "", type_word(m), bytes);
+    printf("  layout: %.*s", length, source->layout);
+    const bool typed = (m->elements == SCALAR_OTHER && !m->integers) ||
+                       (m->integers && (m->complex || m->element_bytes > 4));
+    const char *types = !typed ? "" : m->complex ? ", with --type z or c" : ", with --type d or s";
+    if (typed && (m->by_offset || m->by_chunks))
         printf("\n  read:   by HDF5 (converted)%s\n", types);
-    else if (info->by_offset)
-        printf(", at offset %" PRIu64 "\n  read:   by offset\n", info->offset);
+    else if (m->by_offset)
+        printf(", at offset %" PRIu64 "\n  read:   by offset\n", source->offset);
     else
         printf("\n  read:  %s%s\n", how ? how + strlen(": read") : " by HDF5", types);
-    if (info->unfinished)
+    if (source->unfinished)
         printf("  state:  an unfinished output of dgemm_ooc; elements are missing\n");
-    if (info->netcdf[0])
-        printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", info->netcdf);
-    if (info->missing_by[0])
-        printf("  %s: elements equal to %.10g are missing\n", info->missing_by, info->missing);
-    if (info->similar[0])
-        printf("  stored: its %s is not looked at\n", info->similar);
-    if (info->of_matlab)
+    if (source->netcdf[0])
+        printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", source->netcdf);
+    if (source->missing_by[0])
+        printf("  %s: elements equal to %.10g are missing\n", source->missing_by, source->missing);
+    if (source->similar[0])
+        printf("  stored: its %s is not looked at\n", source->similar);
+    if (source->of_matlab)
         printf("  MATLAB: shows the transpose\n");
 }
 
-static void list_matrix(const struct matrix_info *info, const struct error *problem, void *context)
+static void list_matrix(const struct source *source, const struct error *problem, void *context)
 {
-    char name[MATFILE_NAME_MAX];
+    char name[DATASET_NAME_MAX];
     ++*(int *)context;
     if (problem->code == 0)
-        print_matrix(info);
-    else if (info->rows == 0 && info->cols == 0)
-        printf("%s\n  read:   not at all: %s\n", plain_name(info, name), problem->text);
+        print_matrix(source);
+    else if (source->matrix.rows == 0 && source->matrix.cols == 0)
+        printf("%s\n  read:   not at all: %s\n", plain_name(source, name), problem->text);
     else
-        printf("%s: %" PRId64 " x %" PRId64 "\n  read:   not at all: %s\n", plain_name(info, name),
-               info->rows, matfile_cols(info), problem->text);
+        printf("%s: %" PRId64 " x %" PRId64 "\n  read:   not at all: %s\n",
+               plain_name(source, name), source->matrix.rows, matrix_cols(&source->matrix),
+               problem->text);
 }
 
 static int list_all(const char *file, struct error *err)
@@ -102,16 +102,16 @@ int h5mat_info(int argc, char **argv, struct error *err)
     const char *name = NULL;
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &name);
 
-    char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
+    char file[PATH_MAX], dataset[DATASET_NAME_MAX];
     static const char all[] = "*";
     int rc = matname_split(name, all, file, dataset, err);
     if (rc)
         return rc;
     if (strcmp(dataset, all) == 0)
         return list_all(file, err);
-    struct matrix_info info;
-    rc = matfile_describe(file, dataset, &info, err);
+    struct source source;
+    rc = matfile_describe(file, dataset, &source, err);
     if (!rc)
-        print_matrix(&info);
+        print_matrix(&source);
     return rc;
 }

@@ -41,12 +41,12 @@ static void stop(const struct error *err)
 }
 
 /* Create a matrix of values with 20 random bits, which compress to about a third. */
-static struct matrix_info make(const char *file, int64_t size, const struct matfile_layout *how)
+static struct source make(const char *file, int64_t size, const struct matfile_layout *how)
 {
     struct error err = {0};
     struct store *store;
     struct matfile *out;
-    struct matrix_info info = {.rows = size, .cols = size, .elements = SCALAR_DOUBLE};
+    struct source source = {.rows = size, .cols = size, .elements = SCALAR_DOUBLE};
     struct block whole = {0, 0, size, size};
     double *data = malloc((size_t)(size * size) * sizeof *data);
     uint64_t state = 1;
@@ -54,25 +54,25 @@ static struct matrix_info make(const char *file, int64_t size, const struct matf
         state = state * 6364136223846793005u + 1442695040888963407u;
         data[i] = (double)(int64_t)(state >> 44) / (1 << 20);
     }
-    snprintf(info.file, sizeof info.file, "%s", file);
-    snprintf(info.dataset, sizeof info.dataset, "/A");
-    if (matfile_create(&info, true, how, NULL, &err))
+    snprintf(source.file, sizeof source.file, "%s", file);
+    snprintf(source.dataset, sizeof source.dataset, "/A");
+    if (matfile_create(&source, true, how, NULL, &err))
         stop(&err);
-    if (info.by_offset) {
-        if (store_open(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_AUTO, &store, &err) ||
+    if (source.matrix.by_offset) {
+        if (store_open(&source, SCALAR_DOUBLE, STORE_WRITE, STORE_AUTO, &store, &err) ||
             store_write(store, &whole, data, &err))
             stop(&err);
         store_close(store);
     } else {
-        if (matfile_open_write(&info, &out, &err) ||
+        if (matfile_open_write(&source, &out, &err) ||
             matfile_write(out, SCALAR_DOUBLE, &whole, data, &err) || matfile_sync(out, &err))
             stop(&err);
         matfile_close(out);
     }
     free(data);
-    if (matfile_describe(file, "/A", &info, &err))
+    if (matfile_describe(file, "/A", &source, &err))
         stop(&err);
-    return info;
+    return source;
 }
 
 static double seconds(clockid_t clock)
@@ -83,11 +83,12 @@ static double seconds(clockid_t clock)
 }
 
 /* Seconds to read the whole matrix. */
-static double read_all(struct store *store, const struct matrix_info *info, int threads,
+static double read_all(struct store *store, const struct source *source, int threads,
                        char *const slots[])
 {
-    struct block whole = {0, 0, info->rows, info->cols};
-    struct block_cut cut = {SLOT_BYTES / sizeof(double), info->chunk_rows, info->chunk_cols};
+    struct block whole = {0, 0, source->matrix.rows, source->matrix.cols};
+    struct block_cut cut = {SLOT_BYTES / sizeof(double), source->matrix.chunk_rows,
+                            source->matrix.chunk_cols};
     int64_t parts = block_cut_parts(&whole, &cut);
     clockid_t clock = threads > 1 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID;
     double start = seconds(clock);
@@ -102,7 +103,7 @@ static double read_all(struct store *store, const struct matrix_info *info, int 
 }
 
 /* The best rate in GB/s; *open_s is the time to open the store. */
-static double rate(const struct matrix_info *info, enum store_way way, int threads, double *open_s)
+static double rate(const struct source *source, enum store_way way, int threads, double *open_s)
 {
     struct error err = {0};
     struct store *store;
@@ -110,19 +111,19 @@ static double rate(const struct matrix_info *info, enum store_way way, int threa
     for (int i = 0; i < threads; i++)
         slots[i] = calloc(1, SLOT_BYTES);
     *open_s = seconds(CLOCK_MONOTONIC);
-    if (store_open(info, SCALAR_DOUBLE, STORE_READ, way, &store, &err))
+    if (store_open(source, SCALAR_DOUBLE, STORE_READ, way, &store, &err))
         stop(&err);
     *open_s = seconds(CLOCK_MONOTONIC) - *open_s;
     double best = 1e30;
     for (int i = 0; i < REPEAT; i++) {
-        double taken = read_all(store, info, threads, slots);
+        double taken = read_all(store, source, threads, slots);
         best = taken < best ? taken : best;
     }
     store_close(store);
     for (int i = 0; i < threads; i++)
         free(slots[i]);
     free(slots);
-    return (double)(info->rows * info->cols) * sizeof(double) / best * 1e-9;
+    return (double)(source->matrix.rows * source->matrix.cols) * sizeof(double) / best * 1e-9;
 }
 
 int main(int argc, char **argv)
@@ -137,13 +138,13 @@ int main(int argc, char **argv)
     printf("%-28s %9s %9s %9s %9s %9s\n", "", "stored", "H5Dread", "1 thread", "threads",
            "opening");
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-        struct matrix_info info = make(file, size, &layouts[i].how);
+        struct source source = make(file, size, &layouts[i].how);
         double ignored, open_s;
-        double hdf5 = rate(&info, STORE_HDF5, 1, &ignored),
-               one = rate(&info, STORE_AUTO, 1, &ignored);
-        double all = rate(&info, STORE_AUTO, threads, &open_s);
+        double hdf5 = rate(&source, STORE_HDF5, 1, &ignored),
+               one = rate(&source, STORE_AUTO, 1, &ignored);
+        double all = rate(&source, STORE_AUTO, threads, &open_s);
         printf("%-28s %6.0f MB %9.2f %9.2f %6.2f x%d %6.1f ms\n", layouts[i].name,
-               (double)info.file_bytes * 1e-6, hdf5, one, all, threads, open_s * 1e3);
+               (double)source.file_bytes * 1e-6, hdf5, one, all, threads, open_s * 1e3);
         fflush(stdout);
         unlink(file);
     }

@@ -24,7 +24,7 @@
 enum { ROW_BYTES = 1 << 20, SLOT_BYTES = 16 << 20, BLOCK_RUNS = 512, ALIGNMENT = 4096 };
 enum { THREADS_MAX = 64, COLS = ROW_BYTES / sizeof(double) };
 
-static struct matrix_info info = {.cols = COLS, .elements = SCALAR_DOUBLE};
+static struct source source = {.cols = COLS, .elements = SCALAR_DOUBLE};
 static double seconds_each = 0.5;
 static char *slots[THREADS_MAX];
 
@@ -53,7 +53,7 @@ static void insist(int failed, const struct error *err)
 static struct block block_at(const struct cell *c, int64_t index)
 {
     struct block b = c->first;
-    int64_t down = info.rows / b.rows, across = info.cols / b.cols;
+    int64_t down = source.matrix.rows / b.rows, across = source.matrix.cols / b.cols;
     b.row = index % down * b.rows;
     b.col = index / down % across * b.cols;
     return b;
@@ -73,12 +73,12 @@ static void move_run(const struct cell *c, uint64_t at, char *memory, size_t byt
 static void move_block(const struct cell *c, const struct block *b, char *slot)
 {
     size_t run = (size_t)b->cols * sizeof(double);
-    int64_t count = b->cols == info.cols ? 1 : b->rows;
+    int64_t count = b->cols == source.matrix.cols ? 1 : b->rows;
     size_t bytes = (size_t)b->rows * run / (size_t)count;
     for (int64_t i = 0; i < count; i++)
-        move_run(c,
-                 info.offset + (uint64_t)(b->row + i) * ROW_BYTES + (size_t)b->col * sizeof(double),
-                 slot + (size_t)i * bytes, bytes);
+        move_run(
+            c, source.offset + (uint64_t)(b->row + i) * ROW_BYTES + (size_t)b->col * sizeof(double),
+            slot + (size_t)i * bytes, bytes);
 }
 
 struct worker {
@@ -106,7 +106,7 @@ static void *work(void *argument)
 
 static void empty_cache(void)
 {
-    int fd = open(info.file, O_RDONLY);
+    int fd = open(source.file, O_RDONLY);
     insist(fd < 0 || fdatasync(fd) || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), NULL);
     close(fd);
 }
@@ -116,13 +116,14 @@ static void cell_open(struct cell *c, enum mover mover)
     struct error err = {0};
     if (mover <= BUFFERED) {
         enum store_way way = mover == DIRECT ? STORE_DIRECT : STORE_BUFFERED;
-        insist(store_open(&info, SCALAR_DOUBLE, c->mode, way, &c->store, &err), &err);
+        insist(store_open(&source, SCALAR_DOUBLE, c->mode, way, &c->store, &err), &err);
         return;
     }
-    c->descriptor = open(info.file, mover == RAW ? O_RDWR | O_DIRECT : O_RDWR);
+    c->descriptor = open(source.file, mover == RAW ? O_RDWR | O_DIRECT : O_RDWR);
     insist(c->descriptor < 0, NULL);
     if (mover == MAPPED)
-        c->map = mmap(NULL, info.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->descriptor, 0);
+        c->map =
+            mmap(NULL, source.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->descriptor, 0);
     insist(c->map == MAP_FAILED, NULL);
 }
 
@@ -133,7 +134,7 @@ static void cell_finish(struct cell *c)
     if (c->mode == STORE_WRITE)
         insist(c->store ? store_sync(c->store, &err) : fdatasync(c->descriptor), &err);
     if (c->map)
-        munmap(c->map, info.file_bytes);
+        munmap(c->map, source.file_bytes);
 }
 
 /* The throughput in GB/s. */
@@ -187,16 +188,16 @@ static void make(const char *directory, double gigabytes)
     static const struct matfile_layout layout = {0};
     struct store *store;
     struct error err = {0};
-    info.rows = (int64_t)(gigabytes * 1e9 / SLOT_BYTES) * (SLOT_BYTES / ROW_BYTES);
-    snprintf(info.file, sizeof info.file, "%s/bench_io.h5", directory);
-    snprintf(info.dataset, sizeof info.dataset, "/A");
-    unlink(info.file);
-    insist(matfile_create(&info, true, &layout, NULL, &err), &err);
-    insist(store_open(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_BUFFERED, &store, &err) ||
+    source.matrix.rows = (int64_t)(gigabytes * 1e9 / SLOT_BYTES) * (SLOT_BYTES / ROW_BYTES);
+    snprintf(source.file, sizeof source.file, "%s/bench_io.h5", directory);
+    snprintf(source.dataset, sizeof source.dataset, "/A");
+    unlink(source.file);
+    insist(matfile_create(&source, true, &layout, NULL, &err), &err);
+    insist(store_open(&source, SCALAR_DOUBLE, STORE_WRITE, STORE_BUFFERED, &store, &err) ||
                store_reserve(store, &err),
            &err);
     struct block b = {.rows = SLOT_BYTES / ROW_BYTES, .cols = COLS};
-    for (; b.row < info.rows; b.row += b.rows)
+    for (; b.row < source.matrix.rows; b.row += b.rows)
         insist(store_write(store, &b, slots[0], &err), &err);
     insist(store_sync(store, &err), &err);
     store_close(store);
@@ -220,6 +221,6 @@ int main(int argc, char **argv)
     printf("GB/s in %s, rows of 1 MiB; a call of the system each run is raw\n", argv[1]);
     table(STORE_READ, threads);
     table(STORE_WRITE, threads);
-    unlink(info.file);
+    unlink(source.file);
     return 0;
 }

@@ -69,37 +69,37 @@ static inline bool chosen(void)
 }
 
 /* Column-major, rows x cols; row-major matrices are stored as their transposes. */
-struct matrix {
+struct array {
     enum scalar type;
     int64_t rows, cols, ld, margin; /* elements before the first */
     size_t count;
     void *host, *device;
 };
 
-static inline double raw_get(const struct matrix *m, size_t at)
+static inline double raw_get(const struct array *m, size_t at)
 {
     return scalar_get(m->type, m->host, (int64_t)at);
 }
 
-static inline void raw_set(struct matrix *m, size_t at, double value)
+static inline void raw_set(struct array *m, size_t at, double value)
 {
     scalar_put(m->type, value, m->host, (int64_t)at);
 }
 
-static inline size_t index_of(const struct matrix *m, int64_t i, int64_t j)
+static inline size_t index_of(const struct array *m, int64_t i, int64_t j)
 {
     return (size_t)(m->margin + i + j * m->ld);
 }
 
-static inline void *device_at(const struct matrix *m, int64_t i, int64_t j)
+static inline void *device_at(const struct array *m, int64_t i, int64_t j)
 {
     return (char *)m->device + index_of(m, i, j) * scalar_size(m->type);
 }
 
-static inline struct matrix matrix_make(enum scalar type, int64_t rows, int64_t cols, double gaps)
+static inline struct array matrix_make(enum scalar type, int64_t rows, int64_t cols, double gaps)
 {
     int64_t ld = aligned ? (rows + 7) / 8 * 8 : rows + 3, margin = aligned ? 32 : 5;
-    struct matrix m = {type, rows, cols, ld, margin, 0, NULL, NULL};
+    struct array m = {type, rows, cols, ld, margin, 0, NULL, NULL};
     m.count = index_of(&m, 0, cols) + (size_t)margin;
     m.host = malloc(m.count * scalar_size(type));
     assert_non_null(m.host);
@@ -110,8 +110,8 @@ static inline struct matrix matrix_make(enum scalar type, int64_t rows, int64_t 
 }
 
 /* C += A B. */
-static inline struct gemm gemm_of(const struct matrix *a, const struct matrix *b,
-                                  const struct matrix *c, int64_t k)
+static inline struct gemm gemm_of(const struct array *a, const struct array *b,
+                                  const struct array *c, int64_t k)
 {
     return (struct gemm){.type = c->type,
                          .m = c->rows,
@@ -127,7 +127,7 @@ static inline struct gemm gemm_of(const struct matrix *a, const struct matrix *b
                          .ldc = c->ld};
 }
 
-static inline void matrix_free(struct matrix *m)
+static inline void matrix_free(struct array *m)
 {
     free(m->host);
     devices[0]->release(devices[0], m->device);
@@ -145,20 +145,20 @@ static inline void copy_rows(const struct copy *copy, enum stream stream)
     finish(devices[0], stream);
 }
 
-static inline void upload(const struct matrix *m)
+static inline void upload(const struct array *m)
 {
     size_t bytes = m->count * scalar_size(m->type);
     copy_rows(&(struct copy){m->device, m->host, bytes, bytes, bytes, 1}, STREAM_IN);
 }
 
-static inline void download(const struct matrix *m)
+static inline void download(const struct array *m)
 {
     size_t bytes = m->count * scalar_size(m->type);
     copy_rows(&(struct copy){m->host, m->device, bytes, bytes, bytes, 1}, STREAM_OUT);
 }
 
 /* Everything except the elements must still be `guard`. */
-static inline void check_guards(const struct matrix *m)
+static inline void check_guards(const struct array *m)
 {
     for (size_t at = 0; at < m->count; at++) {
         int64_t beyond = (int64_t)at - m->margin;

@@ -52,9 +52,9 @@ static struct numbers random_numbers(size_t count)
 }
 
 /* A row-major matrix is the transpose of a column-major one. */
-static struct matrix random_rows(enum scalar type, int64_t rows, int64_t cols, bool specials)
+static struct array random_rows(enum scalar type, int64_t rows, int64_t cols, bool specials)
 {
-    struct matrix m = matrix_make(type, cols, rows, NAN);
+    struct array m = matrix_make(type, cols, rows, NAN);
     for (int64_t i = 0; i < rows * cols; i++) {
         double value = next_value(RANDOM, type);
         if (specials && rand() % 97 == 0)
@@ -66,7 +66,7 @@ static struct matrix random_rows(enum scalar type, int64_t rows, int64_t cols, b
     return m;
 }
 
-static void *host_at(const struct matrix *m)
+static void *host_at(const struct array *m)
 {
     return (char *)m->host + index_of(m, 0, 0) * scalar_size(m->type);
 }
@@ -100,7 +100,7 @@ static void try_sketch(enum scalar type, int64_t rows, int64_t cols, int classes
     int64_t lines = trans ? cols : rows, length = trans ? rows : cols;
     size_t sums = (size_t)(lines * classes);
     aligned = variant & ALIGNED;
-    struct matrix m = random_rows(type, rows, cols, true);
+    struct array m = random_rows(type, rows, cols, true);
     struct numbers weights = random_numbers((size_t)length);
     struct numbers left_out = numbers_make((size_t)length, sizeof(int));
     struct numbers found = numbers_make(1, sizeof(int));
@@ -173,7 +173,7 @@ static void try_project(enum scalar type, int64_t rows, int64_t cols, int classe
 {
     bool trans = variant & TRANS, begin = variant & FACTOR, absolute = rows % 2 == 1;
     int64_t lines = trans ? cols : rows, steps = trans ? rows : cols;
-    struct matrix m = random_rows(type, rows, cols, variant & MORE);
+    struct array m = random_rows(type, rows, cols, variant & MORE);
     struct numbers x = random_numbers((size_t)(steps * classes));
     struct numbers y = random_numbers((size_t)(lines * classes));
     struct numbers squares = random_numbers((size_t)lines);
@@ -225,7 +225,7 @@ static void test_project(void **state)
 
 static void try_retire(enum scalar type, int64_t rows, int64_t cols, int classes, bool with_acc)
 {
-    struct matrix acc = random_rows(type, rows, cols, true);
+    struct array acc = random_rows(type, rows, cols, true);
     struct numbers weights = random_numbers((size_t)cols);
     struct numbers left_out = numbers_make((size_t)cols, sizeof(int));
     struct numbers y = random_numbers((size_t)(rows * classes));

@@ -12,10 +12,10 @@ enum { THREADS = 2, WORK = 16000000, CPU_BYTES = 256 << 10, TYPES = 6 };
 /* The operands of a trial, on the device and here. */
 struct integer_product {
     struct gemm g; /* on the device */
-    struct matrix a, b, c;
+    struct array a, b, c;
 };
 
-static int64_t get(const struct matrix *m, int64_t i, int64_t j)
+static int64_t get(const struct array *m, int64_t i, int64_t j)
 {
     const size_t at = index_of(m, i, j);
     switch (m->type) {
@@ -29,7 +29,7 @@ static int64_t get(const struct matrix *m, int64_t i, int64_t j)
 }
 
 /* Any integers of the type or, `extreme`, the least and the largest. */
-static void fill(struct matrix *m, bool extreme)
+static void fill(struct array *m, bool extreme)
 {
     const int bits = 8 * (int)scalar_size(m->type);
     const int64_t least = scalar_is_signed(m->type) ? -(INT64_C(1) << (bits - 1)) : 0;
@@ -68,7 +68,7 @@ static void product_free(struct integer_product *p)
     matrix_free(&p->c);
 }
 
-static void fill_c(struct matrix *c)
+static void fill_c(struct array *c)
 {
     for (int64_t j = 0; j < c->cols; j++)
         for (int64_t i = 0; i < c->rows; i++)

@@ -76,13 +76,13 @@ static void trial_free(struct trial *t)
 /* The arguments of one call and the matrices behind them. */
 struct call {
     struct gemm g;
-    struct matrix a, b, c;
+    struct array a, b, c;
 };
 
-static struct matrix operand(enum scalar type, const double *v, int64_t rows, int64_t cols,
-                             bool trans)
+static struct array operand(enum scalar type, const double *v, int64_t rows, int64_t cols,
+                            bool trans)
 {
-    struct matrix m = matrix_make(type, trans ? cols : rows, trans ? rows : cols, NAN);
+    struct array m = matrix_make(type, trans ? cols : rows, trans ? rows : cols, NAN);
     for (int64_t j = 0; j < cols; j++)
         for (int64_t i = 0; i < rows; i++)
             raw_set(&m, trans ? index_of(&m, j, i) : index_of(&m, i, j), v[i + j * rows]);
@@ -92,9 +92,9 @@ static struct matrix operand(enum scalar type, const double *v, int64_t rows, in
 
 static struct call call_make(const struct trial *t, bool trans_a, bool trans_b)
 {
-    struct matrix a = operand(t->type, t->a, t->m, t->k, trans_a);
-    struct matrix b = operand(t->type, t->b, t->k, t->n, trans_b);
-    struct matrix c = matrix_make(t->type, t->m, t->n, guard);
+    struct array a = operand(t->type, t->a, t->m, t->k, trans_a);
+    struct array b = operand(t->type, t->b, t->k, t->n, trans_b);
+    struct array c = matrix_make(t->type, t->m, t->n, guard);
     struct gemm g = gemm_of(&a, &b, &c, t->k);
     g.trans_a = trans_a;
     g.trans_b = trans_b;
@@ -281,9 +281,9 @@ static void test_ones(void **state)
         int algorithm = i % algorithms;
         if (!devices[algorithm] || !affordable(m * n * k / 10))
             continue;
-        struct matrix a = matrix_make(SCALAR_FLOAT, m, k, 1);
-        struct matrix b = matrix_make(SCALAR_FLOAT, k, n, 1);
-        struct matrix c = matrix_make(SCALAR_FLOAT, m, n, guard);
+        struct array a = matrix_make(SCALAR_FLOAT, m, k, 1);
+        struct array b = matrix_make(SCALAR_FLOAT, k, n, 1);
+        struct array c = matrix_make(SCALAR_FLOAT, m, n, guard);
         upload(&a);
         upload(&b);
         upload(&c);
@@ -347,7 +347,7 @@ static void far_call(const struct trial *t, void *far, int64_t far_ld, int role,
                      int algorithm)
 {
     struct call call = call_make(t, trans & 1, trans & 2);
-    struct matrix *m = role == 0 ? &call.a : role == 1 ? &call.b : &call.c;
+    struct array *m = role == 0 ? &call.a : role == 1 ? &call.b : &call.c;
     size_t size = scalar_size(t->type), width = (size_t)m->rows * size, cols = (size_t)m->cols;
     size_t near_pitch = (size_t)m->ld * size, far_pitch = (size_t)far_ld * size;
 

@@ -15,11 +15,11 @@ static void *host_workspace;
 /* The sizes and operands of a trial; the gaps of B and C are guarded. */
 struct product {
     struct gemm g; /* on the device */
-    struct matrix a, b, c;
+    struct array a, b, c;
     bool complex;
 };
 
-static void fill(struct matrix *m, int64_t seed, bool special)
+static void fill(struct array *m, int64_t seed, bool special)
 {
     for (int64_t j = 0; j < m->cols; j++)
         for (int64_t i = 0; i < m->rows; i++) {
@@ -81,13 +81,13 @@ static void product_free(struct product *p)
     matrix_free(&p->c);
 }
 
-static void *host_at(const struct matrix *m)
+static void *host_at(const struct array *m)
 {
     return (char *)m->host + index_of(m, 0, 0) * scalar_size(m->type);
 }
 
 /* The same product on the CPU, into `c`. */
-static void expect(const struct product *p, int moduli, struct matrix *c)
+static void expect(const struct product *p, int moduli, struct array *c)
 {
     struct residues residues;
     struct ozaki ozaki = {
@@ -100,7 +100,7 @@ static void expect(const struct product *p, int moduli, struct matrix *c)
     ozaki_cpu(&g, &ozaki, THREADS);
 }
 
-static void fill_c(struct matrix *c)
+static void fill_c(struct array *c)
 {
     for (int64_t j = 0; j < c->cols; j++)
         for (int64_t i = 0; i < c->rows; i++)
@@ -108,7 +108,7 @@ static void fill_c(struct matrix *c)
     upload(c);
 }
 
-static void compare(const struct product *p, const struct matrix *expected, const char *what)
+static void compare(const struct product *p, const struct array *expected, const char *what)
 {
     for (int64_t j = 0; j < p->c.cols; j++)
         for (int64_t i = 0; i < p->c.rows; i++) {
@@ -147,7 +147,7 @@ static void multiply_strips(const struct gemm *whole, struct ozaki *ozaki)
 }
 
 /* Uses a workspace for parts of rows x cols, with the check if that is affordable. */
-static void try_kernel(struct product *p, const struct matrix *expected, int moduli,
+static void try_kernel(struct product *p, const struct array *expected, int moduli,
                        const struct kernel *kernel, int64_t rows, int64_t cols)
 {
     struct device *dev = devices[0];
@@ -189,7 +189,7 @@ static void try_product(enum scalar type, bool complex, int trans, const int64_t
                         int moduli, bool special, bool small)
 {
     struct product p = product_make(type, complex, trans, size, special);
-    struct matrix expected = matrix_make(type, p.g.m, p.g.n, guard);
+    struct array expected = matrix_make(type, p.g.m, p.g.n, guard);
     p.g.beta = trans < 2;
     fill_c(&expected);
     expect(&p, moduli, &expected);
@@ -267,7 +267,7 @@ static void test_two_blocks(void **state)
     (void)state;
     for (int complex = 0; complex <= 1; complex++) {
         struct product p = product_make(SCALAR_DOUBLE, complex, 1, size, true);
-        struct matrix expected = matrix_make(SCALAR_DOUBLE, p.g.m, p.g.n, guard);
+        struct array expected = matrix_make(SCALAR_DOUBLE, p.g.m, p.g.n, guard);
         expect(&p, RESIDUES_LEAST, &expected);
         try_kernel(&p, &expected, RESIDUES_LEAST, NULL, p.g.m, p.g.n);
         matrix_free(&expected);

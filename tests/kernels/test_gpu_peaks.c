@@ -11,16 +11,16 @@ enum numbers { USUAL, ODD, TINY, HUGE_NUMBERS, CANCELLING, NUMBERS };
 /* A product that reports its peaks. */
 struct reporting {
     struct gemm gemm;
-    struct matrix a, b, c;
+    struct array a, b, c;
     float *norms; /* on the host */
     float *device_norms;
     int64_t blocks;
 };
 
 /* Numbers of one magnitude, or with a few that are not finite. */
-static struct matrix random_matrix(int64_t rows, int64_t cols, enum numbers numbers)
+static struct array random_matrix(int64_t rows, int64_t cols, enum numbers numbers)
 {
-    struct matrix m = matrix_make(SCALAR_FLOAT, rows, cols, NAN);
+    struct array m = matrix_make(SCALAR_FLOAT, rows, cols, NAN);
     double scale = numbers == TINY ? 1e-24 : numbers == HUGE_NUMBERS ? 1e22 : 1;
     for (int64_t j = 0; j < cols; j++)
         for (int64_t i = 0; i < rows; i++) {
@@ -73,12 +73,12 @@ static void reporting_free(struct reporting *t)
     devices[0]->release(devices[0], t->device_norms);
 }
 
-static size_t place(const struct matrix *m, bool trans, int64_t i, int64_t j)
+static size_t place(const struct array *m, bool trans, int64_t i, int64_t j)
 {
     return trans ? index_of(m, j, i) : index_of(m, i, j);
 }
 
-static float element_of(const struct matrix *m, bool trans, int64_t i, int64_t j)
+static float element_of(const struct array *m, bool trans, int64_t i, int64_t j)
 {
     return (float)raw_get(m, place(m, trans, i, j));
 }

@@ -8,23 +8,23 @@
 #include "gpu_fixture.h"
 
 /* A row-major matrix is the transpose of a column-major one. */
-static struct matrix random_rows(enum scalar type, int64_t rows, int64_t cols, double gaps)
+static struct array random_rows(enum scalar type, int64_t rows, int64_t cols, double gaps)
 {
-    struct matrix m = matrix_make(type, cols, rows, gaps);
+    struct array m = matrix_make(type, cols, rows, gaps);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++)
             raw_set(&m, index_of(&m, j, i), next_value(RANDOM, type));
     return m;
 }
 
-static void fill(struct matrix *m, double value)
+static void fill(struct array *m, double value)
 {
     for (int64_t j = 0; j < m->cols; j++)
         for (int64_t i = 0; i < m->rows; i++)
             raw_set(m, index_of(m, i, j), value);
 }
 
-static double *host_copy(const struct matrix *m)
+static double *host_copy(const struct array *m)
 {
     double *v = malloc(m->count * sizeof *v);
     assert_non_null(v);
@@ -34,7 +34,7 @@ static double *host_copy(const struct matrix *m)
 }
 
 /* The device has what the host has, which this overwrites. */
-static void assert_same(struct matrix *m)
+static void assert_same(struct array *m)
 {
     double *want = host_copy(m);
     download(m);
@@ -50,16 +50,16 @@ static double combined(enum scalar type, double alpha, double acc, double beta, 
     return beta == 0 ? times(type, alpha, acc) : fused(type, alpha, acc, times(type, beta, c0));
 }
 
-static void *host_at(const struct matrix *m, int64_t i, int64_t j)
+static void *host_at(const struct array *m, int64_t i, int64_t j)
 {
     return (char *)m->host + index_of(m, i, j) * scalar_size(m->type);
 }
 
 /* On the device; where the factor of the matrix is 0, no element of it may be read. */
-static struct matrix random_operand(enum scalar type, int64_t rows, int64_t cols, double gaps,
-                                    const double factor[2])
+static struct array random_operand(enum scalar type, int64_t rows, int64_t cols, double gaps,
+                                   const double factor[2])
 {
-    struct matrix m = random_rows(type, rows, cols, gaps);
+    struct array m = random_rows(type, rows, cols, gaps);
     if (factor[0] == 0 && factor[1] == 0)
         fill(&m, NAN);
     upload(&m);
@@ -69,8 +69,8 @@ static struct matrix random_operand(enum scalar type, int64_t rows, int64_t cols
 /* s: alpha, its imaginary part, beta and its; the imaginary parts count where there are pairs. */
 static void try_combine(enum scalar type, int64_t rows, int64_t cols, const double s[4], bool pairs)
 {
-    struct matrix acc = random_operand(type, rows, pairs ? 2 * cols : cols, guard, s);
-    struct matrix c0 = random_operand(type, rows, pairs ? 2 * cols : cols, NAN, s + 2);
+    struct array acc = random_operand(type, rows, pairs ? 2 * cols : cols, guard, s);
+    struct array c0 = random_operand(type, rows, pairs ? 2 * cols : cols, NAN, s + 2);
     double *before = host_copy(&acc);
     struct combine c = {.type = type,
                         .rows = rows,
@@ -105,9 +105,9 @@ static void try_combine(enum scalar type, int64_t rows, int64_t cols, const doub
 static void try_mirror(enum scalar type, int64_t rows, int64_t cols, const double s[4], bool pairs,
                        bool conjugate)
 {
-    struct matrix acc = random_operand(type, rows, pairs ? 2 * cols : cols, guard, s);
-    struct matrix c0 = random_operand(type, cols, pairs ? 2 * rows : rows, NAN, s + 2);
-    struct matrix to = random_rows(type, cols, pairs ? 2 * rows : rows, guard);
+    struct array acc = random_operand(type, rows, pairs ? 2 * cols : cols, guard, s);
+    struct array c0 = random_operand(type, cols, pairs ? 2 * rows : rows, NAN, s + 2);
+    struct array to = random_rows(type, cols, pairs ? 2 * rows : rows, guard);
     upload(&to);
     struct mirror m = {.type = type,
                        .rows = rows,
@@ -145,8 +145,8 @@ static void try_mirror(enum scalar type, int64_t rows, int64_t cols, const doubl
 
 static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsigned how)
 {
-    struct matrix m = random_rows(type, rows, cols, guard);
-    struct matrix lines = random_rows(SCALAR_DOUBLE, 3, rows > cols ? rows : cols, guard);
+    struct array m = random_rows(type, rows, cols, guard);
+    struct array lines = random_rows(SCALAR_DOUBLE, 3, rows > cols ? rows : cols, guard);
     raw_set(&lines, index_of(&lines, 0, 1), 0);
     for (int64_t j = 0; j < cols && rows > 1; j += 3)
         raw_set(&m, index_of(&m, j, 1), NAN);
@@ -177,7 +177,7 @@ static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsign
 
 static void try_reflect(enum scalar type, int64_t side, bool conjugate, double zero)
 {
-    struct matrix square = random_rows(type, side, 2 * side, guard);
+    struct array square = random_rows(type, side, 2 * side, guard);
     if (side > 2)
         raw_set(&square, index_of(&square, 5, 2), NAN); /* on the diagonal */
     upload(&square);
@@ -199,8 +199,8 @@ static void try_embed(enum scalar stored, int64_t rows, int64_t cols, unsigned h
 {
     const bool complex = how & 1, high = how & 4, wide = how & 8;
     const enum scalar type = scalar_factor(stored);
-    struct matrix from = random_rows(stored, rows, cols * (complex ? 2 : 1), guard);
-    struct matrix to = random_rows(type, rows * (high ? 2 : 1), cols * (wide ? 2 : 1), guard);
+    struct array from = random_rows(stored, rows, cols * (complex ? 2 : 1), guard);
+    struct array to = random_rows(type, rows * (high ? 2 : 1), cols * (wide ? 2 : 1), guard);
     upload(&from);
     upload(&to);
     struct embed e = {.type = type,
@@ -360,7 +360,7 @@ static void test_failures(void **state)
 static void test_info(void **state)
 {
     struct device_info info;
-    struct matrix m = random_rows(SCALAR_DOUBLE, 20, 20, guard);
+    struct array m = random_rows(SCALAR_DOUBLE, 20, 20, guard);
     double *before = host_copy(&m);
     (void)state;
     upload(&m);

@@ -21,20 +21,20 @@ enum { GAP = 3 };
 static const double guard = -12345;
 
 /* `lines` contiguous lines of `length` elements each. */
-struct matrix {
+struct array {
     enum scalar type;
     int64_t length, lines, ld;
     void *data;
 };
 
-static inline double get(const struct matrix *m, int64_t i, int64_t j)
+static inline double get(const struct array *m, int64_t i, int64_t j)
 {
     int64_t at = i + j * m->ld;
     return m->type == SCALAR_FLOAT ? (double)((const float *)m->data)[at]
                                    : ((const double *)m->data)[at];
 }
 
-static inline void set(struct matrix *m, int64_t i, int64_t j, double value)
+static inline void set(struct array *m, int64_t i, int64_t j, double value)
 {
     int64_t at = i + j * m->ld;
     if (m->type == SCALAR_FLOAT)
@@ -43,16 +43,16 @@ static inline void set(struct matrix *m, int64_t i, int64_t j, double value)
         ((double *)m->data)[at] = value;
 }
 
-static inline size_t matrix_bytes(const struct matrix *m)
+static inline size_t matrix_bytes(const struct array *m)
 {
     return (size_t)(m->ld * m->lines) * scalar_size(m->type);
 }
 
 /* Sets every element to `value`, including the gaps. */
-static inline struct matrix matrix_make(enum scalar type, int64_t length, int64_t lines,
-                                        double value)
+static inline struct array matrix_make(enum scalar type, int64_t length, int64_t lines,
+                                       double value)
 {
-    struct matrix m = {type, length, lines, length + GAP, NULL};
+    struct array m = {type, length, lines, length + GAP, NULL};
     m.data = malloc(matrix_bytes(&m) + 1);
     assert_non_null(m.data);
     for (int64_t at = 0; at < m.ld * lines; at++)
@@ -60,9 +60,9 @@ static inline struct matrix matrix_make(enum scalar type, int64_t length, int64_
     return m;
 }
 
-static inline struct matrix matrix_copy(const struct matrix *from)
+static inline struct array matrix_copy(const struct array *from)
 {
-    struct matrix m = *from;
+    struct array m = *from;
     m.data = malloc(matrix_bytes(&m) + 1);
     assert_non_null(m.data);
     memcpy(m.data, from->data, matrix_bytes(&m));
@@ -84,14 +84,14 @@ static inline double random_integer(void)
     return floor(8 * random_real());
 }
 
-static inline void matrix_fill(struct matrix *m, double (*next)(void))
+static inline void matrix_fill(struct array *m, double (*next)(void))
 {
     for (int64_t j = 0; j < m->lines; j++)
         for (int64_t i = 0; i < m->length; i++)
             set(m, i, j, next());
 }
 
-static inline void assert_gaps_are(const struct matrix *m, double value)
+static inline void assert_gaps_are(const struct array *m, double value)
 {
     for (int64_t j = 0; j < m->lines; j++)
         for (int64_t i = m->length; i < m->ld; i++)
@@ -99,7 +99,7 @@ static inline void assert_gaps_are(const struct matrix *m, double value)
                 fail_msg("gap %d behind line %d was written", (int)i, (int)j);
 }
 
-static inline void assert_same_bits(const struct matrix *a, const struct matrix *b)
+static inline void assert_same_bits(const struct array *a, const struct array *b)
 {
     assert_memory_equal(a->data, b->data, matrix_bytes(a));
 }
@@ -107,10 +107,10 @@ static inline void assert_same_bits(const struct matrix *a, const struct matrix 
 /* A product of random numbers, with random numbers in C. */
 struct product {
     struct gemm gemm;
-    struct matrix a, b, c;
+    struct array a, b, c;
 };
 
-static inline struct matrix operand_make(enum scalar type, bool trans, int64_t rows, int64_t cols)
+static inline struct array operand_make(enum scalar type, bool trans, int64_t rows, int64_t cols)
 {
     return matrix_make(type, trans ? cols : rows, trans ? rows : cols, NAN);
 }

@@ -5,15 +5,15 @@
 
 #include "planner.h"
 
-static inline void compress(struct matrix_info *info, int64_t chunk_rows, int64_t chunk_cols)
+static inline void compress(struct matrix *matrix, int64_t chunk_rows, int64_t chunk_cols)
 {
-    info->by_offset = false;
-    info->by_chunks = true;
-    info->element_bytes = scalar_size(info->elements);
-    info->chunk_rows = chunk_rows;
-    info->chunk_cols = chunk_cols;
-    info->chunk_bytes = (uint64_t)(chunk_rows * chunk_cols) * info->element_bytes;
-    info->pipeline = (struct chunk_pipeline){1, {{CHUNK_DEFLATE, 6}}};
+    matrix->by_offset = false;
+    matrix->by_chunks = true;
+    matrix->element_bytes = scalar_size(matrix->elements);
+    matrix->chunk_rows = chunk_rows;
+    matrix->chunk_cols = chunk_cols;
+    matrix->chunk_bytes = (uint64_t)(chunk_rows * chunk_cols) * matrix->element_bytes;
+    matrix->pipeline = (struct chunk_pipeline){1, {{CHUNK_DEFLATE, 6}}};
 }
 
 /* A problem of as many complex elements; A may be real. */

@@ -41,30 +41,29 @@ static inline void check(enum scalar type, const struct block *b, const void *da
                          (long)b->cols, (long)b->row, (long)b->col, get(type, data, i));
 }
 
-static inline struct matrix_info matrix(const char *file, int64_t rows, int64_t cols,
-                                        enum scalar type)
+static inline struct source matrix(const char *file, int64_t rows, int64_t cols, enum scalar type)
 {
-    struct matrix_info info = {.rows = rows, .cols = cols};
-    info.elements = type;
-    snprintf(info.file, sizeof info.file, "%s", file);
-    snprintf(info.dataset, sizeof info.dataset, "/g/A");
-    return info;
+    struct source source = {.matrix = {.rows = rows, .cols = cols}};
+    source.matrix.elements = type;
+    snprintf(source.file, sizeof source.file, "%s", file);
+    snprintf(source.dataset, sizeof source.dataset, "/g/A");
+    return source;
 }
 
 /* Creates `file` with a dataset /g/A filled by value_at. */
-static inline struct matrix_info make(const char *file, int64_t rows, int64_t cols,
-                                      enum scalar type, const struct matfile_layout *layout)
+static inline struct source make(const char *file, int64_t rows, int64_t cols, enum scalar type,
+                                 const struct matfile_layout *layout)
 {
     struct error err = {0};
-    struct matrix_info info = matrix(file, rows, cols, type);
+    struct source source = matrix(file, rows, cols, type);
     struct block whole = {.rows = rows, .cols = cols};
     void *data = malloc((size_t)(rows * cols) * sizeof(double) + 1);
     fill(type, &whole, data);
     unlink(file);
-    succeed(matfile_create(&info, true, layout, NULL, &err), &err);
-    if (info.by_offset) {
+    succeed(matfile_create(&source, true, layout, NULL, &err), &err);
+    if (source.matrix.by_offset) {
         struct store *store;
-        succeed(store_open(&info, type, STORE_WRITE, STORE_AUTO, &store, &err), &err);
+        succeed(store_open(&source, type, STORE_WRITE, STORE_AUTO, &store, &err), &err);
         succeed(store_reserve(store, &err), &err);
         int64_t parts = block_parts(&whole, 13);
         for (int64_t i = parts - 1, at; i >= 0; i--) {
@@ -77,27 +76,27 @@ static inline struct matrix_info make(const char *file, int64_t rows, int64_t co
         store_close(store);
     } else {
         struct matfile *out;
-        succeed(matfile_open_write(&info, &out, &err), &err);
+        succeed(matfile_open_write(&source, &out, &err), &err);
         succeed(matfile_write(out, type, &whole, data, &err), &err);
         succeed(matfile_sync(out, &err), &err);
         matfile_close(out);
-        succeed(matfile_describe(file, "/g/A", &info, &err), &err);
+        succeed(matfile_describe(file, "/g/A", &source, &err), &err);
     }
     free(data);
-    return info;
+    return source;
 }
 
-static inline void read_blocks(const struct matrix_info *info, enum scalar type, enum store_way way)
+static inline void read_blocks(const struct source *source, enum scalar type, enum store_way way)
 {
     struct error err = {0};
     struct store *store;
-    succeed(store_open(info, type, STORE_READ, way, &store, &err), &err);
-    double *data = malloc((size_t)(info->rows * info->cols) * sizeof *data + 1);
-    struct block whole = {.rows = info->rows, .cols = info->cols};
+    succeed(store_open(source, type, STORE_READ, way, &store, &err), &err);
+    double *data = malloc((size_t)(source->matrix.rows * source->matrix.cols) * sizeof *data + 1);
+    struct block whole = {.rows = source->matrix.rows, .cols = source->matrix.cols};
     succeed(store_read(store, &whole, data, &err), &err);
     check(type, &whole, data);
-    for (int i = 0; i < 100 && info->rows > 0 && info->cols > 0; i++) {
-        struct block b = random_block(info->rows, info->cols);
+    for (int i = 0; i < 100 && source->matrix.rows > 0 && source->matrix.cols > 0; i++) {
+        struct block b = random_block(source->matrix.rows, source->matrix.cols);
         succeed(store_read(store, &b, data, &err), &err);
         check(type, &b, data);
     }

@@ -147,10 +147,10 @@ static hid_t create(const char *name, bool latest)
 }
 
 /* A matrix with some chunks partly written and some never written. */
-static struct matrix_info make(const char *name, const struct kind *kind, const hsize_t *most)
+static struct source make(const char *name, const struct kind *kind, const hsize_t *most)
 {
     struct error err = {0};
-    struct matrix_info info;
+    struct source source;
     double fill = -7.25;
     static const hsize_t extents[2] = {ROWS, COLS};
     hid_t file = create(name, kind->latest);
@@ -170,31 +170,33 @@ static struct matrix_info make(const char *name, const struct kind *kind, const 
     H5Pclose(plist);
     H5Sclose(space);
     H5Fclose(file);
-    succeed(matfile_describe(name, "A", &info, &err), &err);
-    return info;
+    succeed(matfile_describe(name, "A", &source, &err), &err);
+    return source;
 }
 
-static void *read_whole(const struct matrix_info *info, enum scalar type, enum store_way way)
+static void *read_whole(const struct source *source, enum scalar type, enum store_way way)
 {
     struct error err = {0};
     struct store *store;
-    struct block whole = {0, 0, info->rows, info->cols};
-    void *data = malloc((size_t)(info->rows * info->cols) * scalar_size(type) + 1);
-    succeed(store_open(info, type, STORE_READ, way, &store, &err), &err);
+    struct block whole = {0, 0, source->matrix.rows, source->matrix.cols};
+    void *data =
+        malloc((size_t)(source->matrix.rows * source->matrix.cols) * scalar_size(type) + 1);
+    succeed(store_open(source, type, STORE_READ, way, &store, &err), &err);
     succeed(store_read(store, &whole, data, &err), &err);
     store_close(store);
     return data;
 }
 
 /* Compares blocks of all sizes with what H5Dread returns. */
-static void compare(const struct matrix_info *info, enum scalar type)
+static void compare(const struct source *source, enum scalar type)
 {
     struct error err = {0};
     struct store *store;
     size_t element = scalar_size(type);
-    char *expected = read_whole(info, type, STORE_HDF5), *got = read_whole(info, type, STORE_AUTO);
+    char *expected = read_whole(source, type, STORE_HDF5),
+         *got = read_whole(source, type, STORE_AUTO);
     assert_memory_equal(got, expected, (size_t)(ROWS * COLS) * element);
-    succeed(store_open(info, type, STORE_READ, STORE_AUTO, &store, &err), &err);
+    succeed(store_open(source, type, STORE_READ, STORE_AUTO, &store, &err), &err);
     for (int i = 0; i < 30; i++) {
         struct block b = random_block(ROWS, COLS);
         succeed(store_read(store, &b, got, &err), &err);
@@ -220,13 +222,14 @@ static void test_every_kind(void **state)
             for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
                 struct kind kind = {
                     {chunks[c][0], chunks[c][1]}, types[t], filters[f], (f + c + t) % 2};
-                struct matrix_info info = make("kind.h5", &kind, NULL);
-                assert_true(info.by_chunks && strstr(info.layout, ": read as raw chunks"));
-                assert_int_equal(!!strstr(info.layout, "decoded here"), filters[f][0] != '\0');
-                assert_int_equal(info.swapped, t % 2);
-                assert_false(store_through_hdf5(&info, SCALAR_DOUBLE, false));
-                compare(&info, SCALAR_DOUBLE);
-                compare(&info, SCALAR_FLOAT);
+                struct source source = make("kind.h5", &kind, NULL);
+                assert_true(source.matrix.by_chunks &&
+                            strstr(source.layout, ": read as raw chunks"));
+                assert_int_equal(!!strstr(source.layout, "decoded here"), filters[f][0] != '\0');
+                assert_int_equal(source.matrix.swapped, t % 2);
+                assert_false(store_through_hdf5(&source.matrix, SCALAR_DOUBLE, false));
+                compare(&source, SCALAR_DOUBLE);
+                compare(&source, SCALAR_FLOAT);
             }
 }
 
@@ -241,9 +244,9 @@ static void test_indices(void **state)
         for (int f = 0; f < 2; f++)
             for (int i = 0; i < 4; i++) {
                 struct kind kind = {{10, 13}, H5T_IEEE_F64LE, filters[f], latest};
-                struct matrix_info info = make("index.h5", &kind, most[i]);
-                assert_true(info.by_chunks);
-                compare(&info, SCALAR_DOUBLE);
+                struct source source = make("index.h5", &kind, most[i]);
+                assert_true(source.matrix.by_chunks);
+                compare(&source, SCALAR_DOUBLE);
             }
 }
 
@@ -252,7 +255,7 @@ static void test_other_filters(void **state)
 {
     (void)state;
     struct error err = {0};
-    struct matrix_info info;
+    struct source source;
     static const hsize_t extents[2] = {ROWS, COLS}, chunk[2] = {16, 32};
     hid_t file = create("other.h5", true), space = H5Screate_simple(2, extents, NULL);
     static const struct block whole = {0, 0, ROWS, COLS};
@@ -273,21 +276,21 @@ static void test_other_filters(void **state)
     }
     H5Sclose(space);
     H5Fclose(file);
-    succeed(matfile_describe("other.h5", "scaled", &info, &err), &err);
-    assert_string_equal(info.layout,
+    succeed(matfile_describe("other.h5", "scaled", &source, &err), &err);
+    assert_string_equal(source.layout,
                         "chunked 16x32 scaleoffset+gzip f64: read by HDF5 (scaleoffset)");
-    compare(&info, SCALAR_DOUBLE);
-    succeed(matfile_describe("other.h5", "edges", &info, &err), &err);
-    assert_string_equal(info.layout, "chunked 16x32 gzip f64: read by HDF5 (edges not filtered)");
-    compare(&info, SCALAR_DOUBLE);
+    compare(&source, SCALAR_DOUBLE);
+    succeed(matfile_describe("other.h5", "edges", &source, &err), &err);
+    assert_string_equal(source.layout, "chunked 16x32 gzip f64: read by HDF5 (edges not filtered)");
+    compare(&source, SCALAR_DOUBLE);
 }
 
-static int64_t largest_chunk(const struct matrix_info *info, struct matfile_chunk *chunk)
+static int64_t largest_chunk(const struct source *source, struct matfile_chunk *chunk)
 {
     struct error err = {0};
-    int64_t count = matfile_chunk_count(info), found = 0;
+    int64_t count = matrix_chunks(&source->matrix), found = 0;
     struct matfile_chunk *chunks = malloc((size_t)count * sizeof *chunks);
-    succeed(matfile_list_chunks(info, chunks, &err), &err);
+    succeed(matfile_list_chunks(source, chunks, &err), &err);
     for (int64_t i = 0; i < count; i++)
         if (chunks[i].bytes > chunks[found].bytes)
             found = i;
@@ -306,13 +309,13 @@ static void overwrite(const char *name, uint64_t at, const void *bytes, size_t c
 
 /* Reads everything and returns whether that succeeded.  A failure must name the dataset and the
  * chunk. */
-static bool is_readable(const struct matrix_info *info, const char *words)
+static bool is_readable(const struct source *source, const char *words)
 {
     struct error err = {0};
     struct store *store;
     static double data[ROWS * COLS];
     struct block whole = {0, 0, ROWS, COLS};
-    succeed(store_open(info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), &err);
+    succeed(store_open(source, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), &err);
     int rc = store_read(store, &whole, data, &err);
     store_close(store);
     if (rc) {
@@ -329,16 +332,16 @@ static void test_damage(void **state)
     static const char *const filters[] = {"f", "s1", "9f", "1"};
     for (int i = 0; i < 400; i++) {
         struct kind kind = {{16, 32}, H5T_IEEE_F64LE, filters[i % 4], false};
-        struct matrix_info info = make("damaged.h5", &kind, NULL);
-        if (largest_chunk(&info, &chunk) == 0)
+        struct source source = make("damaged.h5", &kind, NULL);
+        if (largest_chunk(&source, &chunk) == 0)
             continue; /* its filters may be skipped */
         unsigned char noise[8];
         for (int j = 0; j < 8; j++)
             noise[j] = (unsigned char)random_below(256);
-        assert_true(is_readable(&info, ""));
+        assert_true(is_readable(&source, ""));
         overwrite("damaged.h5", chunk.address + (uint64_t)random_below(chunk.bytes - 8), noise, 8);
         assert_false(
-            is_readable(&info, i % 4 == 0 ? "its checksum (fletcher32) is wrong" : "its "));
+            is_readable(&source, i % 4 == 0 ? "its checksum (fletcher32) is wrong" : "its "));
     }
 }
 
@@ -353,15 +356,15 @@ static void test_lengths(void **state)
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 5; j++) {
             struct kind kind = {{16, 32}, H5T_IEEE_F64LE, filters[i], false};
-            struct matrix_info info = make("damaged.h5", &kind, NULL);
+            struct source source = make("damaged.h5", &kind, NULL);
             hid_t file = H5Fopen("damaged.h5", H5F_ACC_RDWR, H5P_DEFAULT);
             hid_t dataset = H5Dopen2(file, "A", H5P_DEFAULT);
             assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, at, lengths[j], zeros) >= 0);
             H5Dclose(dataset);
             H5Fclose(file);
             struct error err = {0};
-            succeed(matfile_describe("damaged.h5", "A", &info, &err), &err);
-            assert_false(is_readable(&info, "at row 16, column 32 is damaged: it"));
+            succeed(matfile_describe("damaged.h5", "A", &source, &err), &err);
+            assert_false(is_readable(&source, "at row 16, column 32 is damaged: it"));
         }
 }
 
@@ -372,18 +375,18 @@ static void test_cut_short(void **state)
     struct store *store;
     struct matfile_chunk chunk;
     struct kind kind = {{16, 32}, H5T_IEEE_F64LE, "1", false};
-    struct matrix_info info = make("short.h5", &kind, NULL);
+    struct source source = make("short.h5", &kind, NULL);
     static double data[ROWS * COLS];
     struct block whole = {0, 0, ROWS, COLS};
-    largest_chunk(&info, &chunk);
-    succeed(store_open(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), &err);
+    largest_chunk(&source, &chunk);
+    succeed(store_open(&source, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), &err);
     assert_int_equal(truncate("short.h5", (off_t)chunk.address + 5), 0);
     assert_int_equal(store_read(store, &whole, data, &err), EXIT_RUNTIME);
     complained(&err, EXIT_RUNTIME, "short.h5: reading at byte");
     store_close(store);
 
     err = (struct error){0};
-    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err),
+    assert_int_equal(store_open(&source, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err),
                      EXIT_INPUT);
     complained(&err, EXIT_INPUT, "where it was examined");
 }
@@ -419,12 +422,12 @@ static void test_threads(void **state)
     struct error err = {0};
     pthread_t threads[6];
     struct kind kind = {{16, 32}, H5T_IEEE_F64LE, "s1f", false};
-    struct matrix_info info = make("threads.h5", &kind, NULL);
-    double *expected = read_whole(&info, SCALAR_DOUBLE, STORE_HDF5);
+    struct source source = make("threads.h5", &kind, NULL);
+    double *expected = read_whole(&source, SCALAR_DOUBLE, STORE_HDF5);
     static const int64_t elements[] = {50, 16 * 32, 3000};
     for (int e = 0; e < 3; e++) {
         struct reading reading = {.expected = expected, .elements = elements[e]};
-        succeed(store_open(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &reading.store, &err),
+        succeed(store_open(&source, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &reading.store, &err),
                 &err);
         for (int i = 0; i < 6; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, read_parts, &reading), 0);
@@ -440,17 +443,18 @@ static void test_overhead(void **state)
 {
     (void)state;
     struct kind kind = {{16, 32}, H5T_IEEE_F64LE, "", false};
-    struct matrix_info info = make("overhead.h5", &kind, NULL);
-    size_t plain = store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 8);
-    size_t alone = store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 0);
+    struct source source = make("overhead.h5", &kind, NULL);
+    size_t plain = store_overhead_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 8);
+    size_t alone = store_overhead_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 0);
     assert_int_equal(plain, alone + 8 * (120 << 10)); /* small chunks are read together */
-    info.chunk_bytes = 256 << 11;
-    assert_int_equal(alone, store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 8));
-    info.chunk_bytes = 16 * 32 * 8;
-    assert_true(store_overhead_bytes(&info, SCALAR_FLOAT, STORE_READ, STORE_AUTO, 8) >=
+    source.matrix.chunk_bytes = 256 << 11;
+    assert_int_equal(
+        alone, store_overhead_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 8));
+    source.matrix.chunk_bytes = 16 * 32 * 8;
+    assert_true(store_overhead_bytes(&source.matrix, SCALAR_FLOAT, STORE_READ, STORE_AUTO, 8) >=
                 alone + 16 * 16 * 32 * 8);
-    assert_int_equal(store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_HDF5, 8),
-                     matfile_read_overhead(&info));
+    assert_int_equal(store_overhead_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_HDF5, 8),
+                     matfile_read_overhead(&source.matrix));
 }
 
 int main(void)

@@ -22,8 +22,8 @@ static double fused(enum scalar type, double x, double y, double z)
 }
 
 /* alpha = a + bi, beta = c + di, of element j in row i. */
-static void check_pair(enum scalar type, const double s[4], const struct matrix *before,
-                       const struct matrix *c0, const struct matrix *acc, int64_t i, int64_t j)
+static void check_pair(enum scalar type, const double s[4], const struct array *before,
+                       const struct array *c0, const struct array *acc, int64_t i, int64_t j)
 {
     double x = get(before, 2 * j, i), y = get(before, 2 * j + 1, i), r = 0, t = 0;
     if (s[2] != 0 || s[3] != 0) {
@@ -47,14 +47,14 @@ static void combine_of_pairs_is_as_documented(void **state)
         for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
             const double *s = factors[f];
             bool reads_acc = s[0] != 0 || s[1] != 0, reads_c0 = s[2] != 0 || s[3] != 0;
-            struct matrix acc = matrix_make((enum scalar)type, 2 * COLS, ROWS, guard),
-                          c0 = matrix_make((enum scalar)type, 2 * COLS, ROWS, NAN);
+            struct array acc = matrix_make((enum scalar)type, 2 * COLS, ROWS, guard),
+                         c0 = matrix_make((enum scalar)type, 2 * COLS, ROWS, NAN);
             if (reads_c0)
                 matrix_fill(&c0, random_real);
             matrix_fill(&acc, random_real);
             for (int64_t j = 0; j < 2 * COLS && !reads_acc; j++)
                 set(&acc, j, ROWS - 1, NAN);
-            struct matrix before = matrix_copy(&acc);
+            struct array before = matrix_copy(&acc);
             struct combine c = {.type = (enum scalar)type,
                                 .rows = ROWS,
                                 .cols = 2 * COLS,
@@ -80,9 +80,9 @@ static void combine_of_pairs_is_as_documented(void **state)
 /* Of integers, whose sums need not be rounded. */
 static void check_mirror(enum scalar type, const double s[4], bool conjugate)
 {
-    struct matrix acc = matrix_make(type, 2 * COLS, ROWS, guard),
-                  c0 = matrix_make(type, 2 * ROWS, COLS, guard),
-                  to = matrix_make(type, 2 * ROWS, COLS, guard);
+    struct array acc = matrix_make(type, 2 * COLS, ROWS, guard),
+                 c0 = matrix_make(type, 2 * ROWS, COLS, guard),
+                 to = matrix_make(type, 2 * ROWS, COLS, guard);
     matrix_fill(&acc, random_integer);
     matrix_fill(&c0, random_integer);
     struct mirror m = {.type = type,
@@ -132,11 +132,11 @@ static void reflections_are_as_documented(void **state)
     for (int how = 0; how < 8; how++) {
         const enum scalar type = how & 1 ? SCALAR_FLOAT : SCALAR_DOUBLE;
         const bool conjugate = how & 2, negative = how & 4;
-        struct matrix square = matrix_make(type, 2 * COLS, COLS, guard);
+        struct array square = matrix_make(type, 2 * COLS, COLS, guard);
         matrix_fill(&square, random_integer);
         set(&square, 2, 1, NAN);
         set(&square, 5, 2, NAN);
-        struct matrix before = matrix_copy(&square);
+        struct array before = matrix_copy(&square);
         reflect_cpu(
             &(struct reflect){type, COLS, square.data, square.ld, conjugate, negative ? -0.0 : 0.0},
             THREADS);
@@ -191,8 +191,8 @@ static void check_embedding(const struct problem *p, enum operand operand)
     const struct block stored = {0, 0, ROWS, COLS * (complex ? 2 : 1)};
     const struct block whole = embedding_of_file(p, operand, &stored);
     const struct block again = embedding_in_file(p, operand, &whole);
-    struct matrix from = matrix_make(SCALAR_DOUBLE, stored.cols, stored.rows, guard),
-                  to = matrix_make(SCALAR_DOUBLE, whole.cols, whole.rows, guard);
+    struct array from = matrix_make(SCALAR_DOUBLE, stored.cols, stored.rows, guard),
+                 to = matrix_make(SCALAR_DOUBLE, whole.cols, whole.rows, guard);
     matrix_fill(&from, random_real);
     assert_memory_equal(&again, &stored, sizeof again);
     if (embedding_needed(p, operand)) {

@@ -37,15 +37,15 @@ static double combined(enum scalar type, double alpha, double acc, double beta, 
 
 static void check_combine(enum scalar type, double alpha, double beta, int64_t rows, int64_t cols)
 {
-    struct matrix acc = matrix_make(type, cols, rows, guard),
-                  c0 = matrix_make(type, cols, rows, NAN);
+    struct array acc = matrix_make(type, cols, rows, guard),
+                 c0 = matrix_make(type, cols, rows, NAN);
     if (beta != 0)
         matrix_fill(&c0, random_real);
     matrix_fill(&acc, random_real);
     if (alpha == 0)
         for (int64_t at = 0; at < rows * cols; at++)
             set(&acc, at % cols, at / cols, NAN);
-    struct matrix before = matrix_copy(&acc);
+    struct array before = matrix_copy(&acc);
     struct combine c = {type,    rows,   cols,  alpha, beta, acc.data,
                         c0.data, acc.ld, c0.ld, false, 0,    0};
     combine_cpu(&c, THREADS);
@@ -73,9 +73,8 @@ static void combine_is_one_fma(void **state)
 /* Matrices are column-major here: what combine and mirror call rows are their columns. */
 static void check_mirror(enum scalar type, double alpha, double beta, int64_t rows, int64_t cols)
 {
-    struct matrix acc = matrix_make(type, cols, rows, guard),
-                  c0 = matrix_make(type, rows, cols, NAN),
-                  to = matrix_make(type, rows, cols, guard);
+    struct array acc = matrix_make(type, cols, rows, guard),
+                 c0 = matrix_make(type, rows, cols, NAN), to = matrix_make(type, rows, cols, guard);
     if (beta != 0)
         matrix_fill(&c0, random_real);
     matrix_fill(&acc, random_real);
@@ -116,7 +115,7 @@ static void mirror_is_the_transpose_of_combine(void **state)
 /* Matrices are column-major here: what standardize calls rows are their columns. */
 static void check_standardize(enum scalar type, int64_t rows, int64_t cols, unsigned how)
 {
-    struct matrix m = matrix_make(type, cols, rows, guard);
+    struct array m = matrix_make(type, cols, rows, guard);
     double mean[200], rest[200], deviation[200];
     matrix_fill(&m, random_real);
     for (int64_t at = 0; at < rows * cols; at += 5)
@@ -126,7 +125,7 @@ static void check_standardize(enum scalar type, int64_t rows, int64_t cols, unsi
         rest[i] = 0x1p-54 * random_real();
         deviation[i] = i % 7 ? random_real() + 2 : 0;
     }
-    struct matrix before = matrix_copy(&m);
+    struct array before = matrix_copy(&m);
     struct standardize s = {.type = type,
                             .rows = rows,
                             .cols = cols,
@@ -171,10 +170,10 @@ static void combine_is_the_same_in_every_instruction_set(void **state)
     (void)state;
     enum { N = 75 };
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++) {
-        struct matrix x = matrix_make((enum scalar)type, N, 1, 0), y = matrix_copy(&x);
+        struct array x = matrix_make((enum scalar)type, N, 1, 0), y = matrix_copy(&x);
         matrix_fill(&x, random_real);
         matrix_fill(&y, random_real);
-        struct matrix first = matrix_copy(&x), other = matrix_copy(&x);
+        struct array first = matrix_copy(&x), other = matrix_copy(&x);
         cpu_kernels(0)[type].combine(N, 0.3, x.data, 0.7, y.data, first.data);
         for (int rank = 1; cpu_kernels(rank); rank++) {
             cpu_kernels(rank)[type].combine(N, 0.3, x.data, 0.7, y.data, other.data);

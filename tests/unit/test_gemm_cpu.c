@@ -78,7 +78,7 @@ static void check_element(const struct product *p, int64_t i, int64_t j, double 
 /* Runs p and compares all of C, which it overwrites, and the gaps. */
 static void check(struct product *p, int threads)
 {
-    struct matrix before = matrix_copy(&p->c);
+    struct array before = matrix_copy(&p->c);
     gemm_cpu(&p->gemm, threads, workspace);
     for (int64_t j = 0; j < p->gemm.n; j++)
         for (int64_t i = 0; i < p->gemm.m; i++)
@@ -167,7 +167,7 @@ static void threads_leave_no_trace(void **state)
         struct product p =
             product_make((enum scalar)(trial % 2), trial % 4, size[0], size[1], size[2]);
         gemm_cpu(&p.gemm, 1, workspace);
-        struct matrix one = matrix_copy(&p.c);
+        struct array one = matrix_copy(&p.c);
         for (int threads = 2; threads <= THREADS; threads++) {
             gemm_cpu(&p.gemm, threads, workspace);
             assert_same_bits(&one, &p.c);
@@ -196,9 +196,9 @@ static void slabs_leave_no_trace(void **state)
     for (int trial = 0; trial < 8; trial++) {
         struct product p = product_make((enum scalar)(trial % 2), trial / 2, 77, 39, k);
         p.gemm.beta = trial % 4 == 0;
-        struct matrix before = matrix_copy(&p.c);
+        struct array before = matrix_copy(&p.c);
         gemm_cpu(&p.gemm, THREADS, workspace);
-        struct matrix whole = matrix_copy(&p.c);
+        struct array whole = matrix_copy(&p.c);
         for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++) {
             memcpy(p.c.data, before.data, matrix_bytes(&before));
             for (int64_t at = 0; at < k; at += slabs[s])
@@ -231,7 +231,7 @@ static void tiles_leave_no_trace(void **state)
         struct product p = product_make((enum scalar)(trial % 2), trial / 2, 131, 71, 300);
         p.gemm.alpha = trial % 4 == 0 ? 1 : 0.7;
         gemm_cpu(&p.gemm, THREADS, workspace);
-        struct matrix whole = matrix_copy(&p.c);
+        struct array whole = matrix_copy(&p.c);
         for (int64_t j = 0; j < p.gemm.n; j += 13)
             for (int64_t i = 0; i < p.gemm.m; i += 29)
                 run_tile(&p, i, j, 29, 13);

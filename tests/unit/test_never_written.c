@@ -99,11 +99,11 @@ static double expected(const struct kind *kind)
 static void reads_fill(const struct kind *kind, enum scalar type, enum store_way way)
 {
     struct error err = {0};
-    struct matrix_info info;
+    struct source source;
     struct store *store;
     unsigned char memory[ROWS * COLS * sizeof(double)];
-    succeed(matfile_describe("never.h5", "/A", &info, &err), &err);
-    succeed(store_open(&info, type, STORE_READ, way, &store, &err), &err);
+    succeed(matfile_describe("never.h5", "/A", &source, &err), &err);
+    succeed(store_open(&source, type, STORE_READ, way, &store, &err), &err);
     for (int i = 0; i < 20; i++) {
         struct block b = {.rows = ROWS, .cols = COLS};
         b = i ? random_block(ROWS, COLS) : b;

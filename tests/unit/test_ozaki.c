@@ -142,7 +142,7 @@ static void check_random(enum scalar type, int trans, const int64_t size[3], int
     matrix_fill(&p.b, spread_real);
     matrix_fill(&p.c, random_real);
     p.gemm.beta = 1;
-    struct matrix before = matrix_copy(&p.c);
+    struct array before = matrix_copy(&p.c);
     multiply(&p, moduli, THREADS);
     for (int64_t j = 0; j < size[1]; j++)
         for (int64_t i = 0; i < size[0]; i++)
@@ -335,7 +335,7 @@ static void test_parts_have_the_same_bits(void **state)
         matrix_fill(&p.a, spread_real);
         matrix_fill(&p.b, spread_real);
         multiply(&p, moduli, THREADS);
-        struct matrix whole = matrix_copy(&p.c);
+        struct array whole = matrix_copy(&p.c);
         const int64_t cuts[3][3] = {{0, CUT_M, M}, {0, CUT_N, N}, {0, OZAKI_BLOCK, p.gemm.k}};
         for (int at = 0; at < 8; at++) {
             int64_t from[3], size[3];
@@ -363,7 +363,7 @@ static void test_what_is_not_finite_is_a_running_sum(void **state)
             matrix_fill(&p.a, random_real);
             matrix_fill(&p.b, random_real);
             multiply(&p, 14, 1);
-            struct matrix finite = matrix_copy(&p.c);
+            struct array finite = matrix_copy(&p.c);
             set_a(&p, ROW, OZAKI_BLOCK + 3, kind ? NAN : INFINITY);
             set_b(&p, 5, COL, -INFINITY);
             multiply(&p, 14, THREADS);

@@ -23,14 +23,16 @@ static struct problem make_problem(const struct matfile_layout *layout, enum axi
     struct block all = {.rows = ROWS, .cols = COLS};
     struct problem p = {.scaling = {.axis = axis, .centers = true, .missing = MISSING_MEAN}};
     problem_set_type(&p, SCALAR_DOUBLE);
-    p.matrix[OPERAND_A] = matrix("a.h5", ROWS, COLS, SCALAR_DOUBLE);
+    static struct source a;
+    a = matrix("a.h5", ROWS, COLS, SCALAR_DOUBLE);
     unlink("a.h5");
-    succeed(matfile_create(&p.matrix[OPERAND_A], true, layout, NULL, &err), &err);
-    succeed(matfile_open_write(&p.matrix[OPERAND_A], &file, &err), &err);
+    succeed(matfile_create(&a, true, layout, NULL, &err), &err);
+    succeed(matfile_open_write(&a, &file, &err), &err);
     succeed(matfile_write(file, SCALAR_DOUBLE, &all, data, &err), &err);
     matfile_close(file);
-    const struct matrix_info made = p.matrix[OPERAND_A];
-    succeed(matfile_describe(made.file, made.dataset, &p.matrix[OPERAND_A], &err), &err);
+    succeed(matfile_describe("a.h5", "/g/A", &a, &err), &err);
+    p.matrix[OPERAND_A] = a.matrix;
+    p.sources = &a;
     return p;
 }
 

@@ -48,13 +48,13 @@ static void test_round_trips(void **state)
         for (size_t e = 0; e < sizeof extents / sizeof *extents; e++)
             for (int t = 0; t < 2; t++) {
                 enum scalar type = (enum scalar)t;
-                struct matrix_info info =
+                struct source source =
                     make("trip.h5", extents[e][0], extents[e][1], type, layouts[l]);
-                bool empty = info.rows == 0 || info.cols == 0;
-                assert_int_equal(info.by_offset, l == 0 || empty);
-                read_blocks(&info, type, STORE_AUTO);
-                read_blocks(&info, type, STORE_HDF5);
-                read_blocks(&info, SCALAR_DOUBLE, STORE_AUTO);
+                bool empty = source.matrix.rows == 0 || source.matrix.cols == 0;
+                assert_int_equal(source.matrix.by_offset, l == 0 || empty);
+                read_blocks(&source, type, STORE_AUTO);
+                read_blocks(&source, type, STORE_HDF5);
+                read_blocks(&source, SCALAR_DOUBLE, STORE_AUTO);
             }
 }
 
@@ -62,23 +62,23 @@ static void test_description(void **state)
 {
     (void)state;
     struct error err = {0};
-    struct matrix_info info = make("described.h5", 100, 77, SCALAR_FLOAT, &compressed);
-    assert_string_equal(info.layout,
+    struct source source = make("described.h5", 100, 77, SCALAR_FLOAT, &compressed);
+    assert_string_equal(source.layout,
                         "chunked 16x9 shuffle+gzip f32: read as raw chunks, decoded here");
-    assert_int_equal(info.chunk_bytes, 16 * 9 * 4);
-    assert_true(matfile_read_overhead(&info) > 1 << 20);
-    info = make("described.h5", 200, 100, SCALAR_DOUBLE, &contiguous);
-    assert_string_equal(info.layout, "contiguous f64");
-    assert_int_equal(info.offset % (1 << 20), 0);
-    assert_true(info.file_bytes >= info.offset + 200 * 100 * 8);
-    assert_int_equal(matfile_describe("described.h5", "A", &info, &err), EXIT_INPUT);
+    assert_int_equal(source.matrix.chunk_bytes, 16 * 9 * 4);
+    assert_true(matfile_read_overhead(&source.matrix) > 1 << 20);
+    source = make("described.h5", 200, 100, SCALAR_DOUBLE, &contiguous);
+    assert_string_equal(source.layout, "contiguous f64");
+    assert_int_equal(source.offset % (1 << 20), 0);
+    assert_true(source.file_bytes >= source.offset + 200 * 100 * 8);
+    assert_int_equal(matfile_describe("described.h5", "A", &source, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT,
                "described.h5: no dataset \"A\"; datasets here: /g/A (f64 200x100)");
     err = (struct error){0};
-    matfile_describe("described.h5", "g", &info, &err);
+    matfile_describe("described.h5", "g", &source, &err);
     complained(&err, EXIT_INPUT, "is a group");
     err = (struct error){0};
-    matfile_describe("missing.h5", "A", &info, &err);
+    matfile_describe("missing.h5", "A", &source, &err);
     complained(&err, EXIT_INPUT, "missing.h5: no such file");
 }
 
@@ -86,14 +86,14 @@ static void test_attributes(void **state)
 {
     (void)state;
     struct error err = {0};
-    struct matrix_info info = matrix("attributes.h5", 3, 4, SCALAR_DOUBLE);
+    struct source source = matrix("attributes.h5", 3, 4, SCALAR_DOUBLE);
     static const struct matfile_attribute attributes[] = {
         {.name = "operation", .text = "C = α A B"},
         {.name = "alpha", .number = 0.1},
         {.name = NULL},
     };
-    unlink(info.file);
-    succeed(matfile_create(&info, true, &contiguous, attributes, &err), &err);
+    unlink(source.file);
+    succeed(matfile_create(&source, true, &contiguous, attributes, &err), &err);
 
     char *text = NULL;
     double number = 0;
@@ -117,7 +117,7 @@ static void test_attributes_are_read_and_replaced(void **state)
     (void)state;
     struct error err = {0};
     struct stat before, after;
-    struct matrix_info info = matrix("replaced.h5", 3, 4, SCALAR_DOUBLE);
+    struct source source = matrix("replaced.h5", 3, 4, SCALAR_DOUBLE);
     static const struct matfile_attribute attributes[] = {
         {.name = "operation", .text = "C = α A B"},
         {.name = "alpha", .number = 0.1},
@@ -129,20 +129,20 @@ static void test_attributes_are_read_and_replaced(void **state)
                                      {.name = "sum"},
                                      {.name = "beta"},
                                      {.name = NULL}};
-    succeed(matfile_create(&info, true, &contiguous, attributes, &err), &err);
-    assert_int_equal(stat(info.file, &before), 0);
-    succeed(matfile_replace_text(&info, "sum", "1a2b", &err), &err);
-    assert_int_equal(stat(info.file, &after), 0);
+    succeed(matfile_create(&source, true, &contiguous, attributes, &err), &err);
+    assert_int_equal(stat(source.file, &before), 0);
+    succeed(matfile_replace_text(&source, "sum", "1a2b", &err), &err);
+    assert_int_equal(stat(source.file, &after), 0);
     assert_int_equal(before.st_size, after.st_size);
-    succeed(matfile_get_attributes(&info, values, &err), &err);
+    succeed(matfile_get_attributes(&source, values, &err), &err);
     assert_true(values[0].found && values[1].found && values[2].found && !values[3].found);
     assert_string_equal(values[0].text, "C = α A B");
     assert_true(values[1].number == 0.1);
     assert_string_equal(values[2].text, "1a2b");
-    assert_int_equal(matfile_replace_text(&info, "sum", "too long", &err), EXIT_RUNTIME);
+    assert_int_equal(matfile_replace_text(&source, "sum", "too long", &err), EXIT_RUNTIME);
     complained(&err, EXIT_RUNTIME, "writing the attribute \"sum\"");
     err = (struct error){0};
-    assert_int_equal(matfile_replace_text(&info, "none", "1a2b", &err), EXIT_RUNTIME);
+    assert_int_equal(matfile_replace_text(&source, "none", "1a2b", &err), EXIT_RUNTIME);
 }
 
 static void test_vectors_are_compared_bit_by_bit(void **state)
@@ -151,27 +151,27 @@ static void test_vectors_are_compared_bit_by_bit(void **state)
     enum { COUNT = 3000 };
     double values[COUNT];
     struct error err = {0};
-    struct matrix_info info = matrix("vectors.h5", 3, 4, SCALAR_DOUBLE);
+    struct source source = matrix("vectors.h5", 3, 4, SCALAR_DOUBLE);
     struct matfile_vector vector = {
         .dataset = "A_mean", .statistic = "means", .values = values, .count = COUNT};
     for (int i = 0; i < COUNT; i++)
         values[i] = i == 5 ? NAN : i == 7 ? 0 : 1.0 / i;
-    succeed(matfile_create(&info, true, &contiguous, NULL, &err), &err);
-    assert_int_equal(matfile_compare_vector(&info, &vector, &err), EXIT_VERIFY);
+    succeed(matfile_create(&source, true, &contiguous, NULL, &err), &err);
+    assert_int_equal(matfile_compare_vector(&source, &vector, &err), EXIT_VERIFY);
     complained(&err, EXIT_VERIFY, "there is no dataset \"A_mean\"");
     err = (struct error){0};
-    succeed(matfile_add_vector(&info, &vector, &err), &err);
-    succeed(matfile_compare_vector(&info, &vector, &err), &err);
+    succeed(matfile_add_vector(&source, &vector, &err), &err);
+    succeed(matfile_compare_vector(&source, &vector, &err), &err);
     for (int i = 7; i < COUNT; i += 1496) { /* in each part that is read */
         const double kept = values[i];
         values[i] = i == 7 ? -0.0 : nextafter(kept, 1);
-        assert_int_equal(matfile_compare_vector(&info, &vector, &err), EXIT_VERIFY);
+        assert_int_equal(matfile_compare_vector(&source, &vector, &err), EXIT_VERIFY);
         complained(&err, EXIT_VERIFY, "differs from what was written: line ");
         values[i] = kept;
         err = (struct error){0};
     }
     vector.count--;
-    assert_int_equal(matfile_compare_vector(&info, &vector, &err), EXIT_VERIFY);
+    assert_int_equal(matfile_compare_vector(&source, &vector, &err), EXIT_VERIFY);
     complained(&err, EXIT_VERIFY, "is not the means");
 }
 
@@ -179,16 +179,16 @@ static void test_an_unfinished_matrix_is_known(void **state)
 {
     (void)state;
     struct error err = {0};
-    struct matrix_info info = matrix("marked.h5", 3, 4, SCALAR_DOUBLE);
+    struct source source = matrix("marked.h5", 3, 4, SCALAR_DOUBLE);
     static const struct matfile_attribute attributes[] = {
         {.name = MATFILE_MARK, .text = MATFILE_MARK_NO, .fixed = true}, {.name = NULL}};
-    succeed(matfile_create(&info, true, &contiguous, attributes, &err), &err);
-    assert_int_equal(matfile_check_finished(&info, &err), EXIT_INPUT);
+    succeed(matfile_create(&source, true, &contiguous, attributes, &err), &err);
+    assert_int_equal(matfile_check_finished(&source, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "is an unfinished output");
     err = (struct error){0};
-    succeed(matfile_replace_text(&info, MATFILE_MARK, MATFILE_MARK_YES, &err), &err);
-    struct matrix_info now;
-    succeed(matfile_describe(info.file, info.dataset, &now, &err), &err);
+    succeed(matfile_replace_text(&source, MATFILE_MARK, MATFILE_MARK_YES, &err), &err);
+    struct source now;
+    succeed(matfile_describe(source.file, source.dataset, &now, &err), &err);
     succeed(matfile_check_finished(&now, &err), &err);
 }
 
@@ -197,18 +197,18 @@ static void test_new_files(void **state)
     (void)state;
     struct error err = {0};
     struct stat status;
-    struct matrix_info info = make("old.h5", 10, 10, SCALAR_DOUBLE, &contiguous);
-    struct matrix_info again = matrix("old.h5", 2, 2, SCALAR_DOUBLE);
+    struct source source = make("old.h5", 10, 10, SCALAR_DOUBLE, &contiguous);
+    struct source again = matrix("old.h5", 2, 2, SCALAR_DOUBLE);
     assert_int_equal(matfile_create(&again, true, &contiguous, NULL, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "old.h5 cannot be created: File exists");
     err = (struct error){0};
     assert_int_equal(matfile_create(&again, false, &contiguous, NULL, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "old.h5 already holds \"/g/A\"");
-    read_blocks(&info, SCALAR_DOUBLE, STORE_AUTO);
+    read_blocks(&source, SCALAR_DOUBLE, STORE_AUTO);
 
     static const char *const targets[] = {"old.h5", "nowhere.h5"};
     for (int i = 0; i < 2; i++) {
-        struct matrix_info planted = matrix("link.h5", 2, 2, SCALAR_DOUBLE);
+        struct source planted = matrix("link.h5", 2, 2, SCALAR_DOUBLE);
         unlink("link.h5");
         assert_int_equal(symlink(targets[i], "link.h5"), 0);
         err = (struct error){0};
@@ -216,14 +216,14 @@ static void test_new_files(void **state)
         assert_int_equal(lstat("link.h5", &status), 0);
     }
     assert_int_equal(stat("nowhere.h5", &status), -1);
-    read_blocks(&info, SCALAR_DOUBLE, STORE_AUTO);
+    read_blocks(&source, SCALAR_DOUBLE, STORE_AUTO);
 
     struct store *store;
-    snprintf(info.file, sizeof info.file, "link.h5");
+    snprintf(source.file, sizeof source.file, "link.h5");
     unlink("link.h5");
     assert_int_equal(symlink("old.h5", "link.h5"), 0);
     err = (struct error){0};
-    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_AUTO, &store, &err),
+    assert_int_equal(store_open(&source, SCALAR_DOUBLE, STORE_WRITE, STORE_AUTO, &store, &err),
                      EXIT_INPUT);
     complained(&err, EXIT_INPUT, "symbolic link");
 }
@@ -234,17 +234,17 @@ static void test_failed_creation(void **state)
     struct stat status;
     struct error err = {0};
     static const struct matfile_attribute twice[] = {{.name = "x"}, {.name = "x"}, {.name = NULL}};
-    struct matrix_info info = matrix("failed.h5", 5, 5, SCALAR_DOUBLE);
+    struct source source = matrix("failed.h5", 5, 5, SCALAR_DOUBLE);
     struct matfile_found found;
     unlink("failed.h5");
-    assert_int_equal(matfile_create(&info, true, &contiguous, twice, &err), EXIT_INPUT);
+    assert_int_equal(matfile_create(&source, true, &contiguous, twice, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "failed.h5: writing the attributes");
     assert_int_equal(stat("failed.h5", &status), -1);
 
     make("failed.h5", 5, 5, SCALAR_DOUBLE, &contiguous);
-    snprintf(info.dataset, sizeof info.dataset, "/g/new/deeper/B");
+    snprintf(source.dataset, sizeof source.dataset, "/g/new/deeper/B");
     err = (struct error){0};
-    assert_int_equal(matfile_create(&info, false, &contiguous, twice, &err), EXIT_INPUT);
+    assert_int_equal(matfile_create(&source, false, &contiguous, twice, &err), EXIT_INPUT);
     err = (struct error){0};
     succeed(matfile_lookup("failed.h5", "/g/new", &found, &err), &err);
     assert_int_equal(found.object, MATFILE_NOTHING);
@@ -255,8 +255,8 @@ static void test_rename(void **state)
     (void)state;
     struct error err = {0};
     struct matfile_found found;
-    struct matrix_info made = make("renamed.h5", 5, 6, SCALAR_DOUBLE, &contiguous);
-    struct matrix_info other = matrix("renamed.h5", 2, 2, SCALAR_FLOAT);
+    struct source made = make("renamed.h5", 5, 6, SCALAR_DOUBLE, &contiguous);
+    struct source other = matrix("renamed.h5", 2, 2, SCALAR_FLOAT);
     snprintf(other.dataset, sizeof other.dataset, "/B");
     succeed(matfile_create(&other, false, &contiguous, NULL, &err), &err);
     assert_int_equal(matfile_rename(&made, "/B", false, &err), EXIT_INPUT);
@@ -270,7 +270,7 @@ static void test_rename(void **state)
     err = (struct error){0};
     succeed(matfile_retract(&made, "", &err), &err);
     succeed(matfile_describe("renamed.h5", "/B", &other, &err), &err);
-    assert_int_equal(other.cols, 6);
+    assert_int_equal(other.matrix.cols, 6);
     read_blocks(&other, SCALAR_DOUBLE, STORE_AUTO);
     succeed(matfile_lookup("renamed.h5", "/g/A", &found, &err), &err);
     assert_int_equal(found.object, MATFILE_NOTHING);
@@ -286,12 +286,12 @@ static void test_other_sizes(void **state)
     (void)state;
     struct store *store;
     struct error err = {0};
-    struct matrix_info info = make("sizes.h5", 300, 400, SCALAR_DOUBLE, &contiguous), again;
+    struct source source = make("sizes.h5", 300, 400, SCALAR_DOUBLE, &contiguous), again;
     double *data = malloc(300 * 400 * sizeof *data);
     struct block whole = {.rows = 300, .cols = 400};
 
-    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), 0);
-    assert_int_equal(truncate("sizes.h5", (off_t)info.offset + 1000), 0);
+    assert_int_equal(store_open(&source, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), 0);
+    assert_int_equal(truncate("sizes.h5", (off_t)source.offset + 1000), 0);
     assert_int_equal(store_read(store, &whole, data, &err), EXIT_RUNTIME);
     complained(&err, EXIT_RUNTIME, "sizes.h5 ends at byte");
     store_close(store);
@@ -299,7 +299,7 @@ static void test_other_sizes(void **state)
 
     for (enum store_way way = STORE_AUTO; way <= STORE_HDF5; way++) {
         err = (struct error){0};
-        assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, way, &store, &err),
+        assert_int_equal(store_open(&source, SCALAR_DOUBLE, STORE_READ, way, &store, &err),
                          EXIT_INPUT);
         complained(&err, EXIT_INPUT, "where it was examined");
     }
@@ -308,7 +308,7 @@ static void test_other_sizes(void **state)
     complained(&err, EXIT_INPUT, "cut short");
     unlink("sizes.h5");
     err = (struct error){0};
-    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err),
+    assert_int_equal(store_open(&source, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err),
                      EXIT_INPUT);
 }
 
@@ -316,15 +316,15 @@ static void test_lock(void **state)
 {
     (void)state;
     struct error err = {0};
-    struct matrix_info info = make("locked.h5", 3, 3, SCALAR_DOUBLE, &contiguous);
+    struct source source = make("locked.h5", 3, 3, SCALAR_DOUBLE, &contiguous);
     int descriptor = open("locked.h5", O_RDWR);
     assert_int_equal(flock(descriptor, LOCK_EX), 0);
-    assert_int_equal(matfile_describe("locked.h5", "/g/A", &info, &err), EXIT_INPUT);
+    assert_int_equal(matfile_describe("locked.h5", "/g/A", &source, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "locked.h5 is open for writing elsewhere: close it there");
     complained(&err, EXIT_INPUT, "HDF5_USE_FILE_LOCKING=FALSE");
     close(descriptor);
     err = (struct error){0};
-    succeed(matfile_describe("locked.h5", "/g/A", &info, &err), &err);
+    succeed(matfile_describe("locked.h5", "/g/A", &source, &err), &err);
 }
 
 static void *read_some(void *context)
@@ -349,8 +349,8 @@ static void test_threads(void **state)
         struct error err = {0};
         struct store *store;
         pthread_t threads[4];
-        struct matrix_info info = make("threads.h5", 200, 300, SCALAR_DOUBLE, layouts[l]);
-        succeed(store_open(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), &err);
+        struct source source = make("threads.h5", 200, 300, SCALAR_DOUBLE, layouts[l]);
+        succeed(store_open(&source, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), &err);
         for (int i = 0; i < 4; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, read_some, store), 0);
         for (int i = 0; i < 4; i++)
@@ -362,7 +362,7 @@ static void test_threads(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
+    char file[PATH_MAX], dataset[DATASET_NAME_MAX];
     static const struct {
         const char *text, *file, *dataset; /* file is null: refused */
     } cases[] = {

@@ -13,12 +13,12 @@ enum { GUARD = 0xEE, WORKERS = 6 };
 static const enum store_way ways[] = {STORE_BUFFERED, STORE_DIRECT, STORE_MAPPED};
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-static struct store *open_store(const struct matrix_info *info, enum scalar type,
-                                enum store_mode mode, enum store_way way)
+static struct store *open_store(const struct source *source, enum scalar type, enum store_mode mode,
+                                enum store_way way)
 {
     struct store *store;
     struct error err = {0};
-    if (store_open(info, type, mode, way, &store, &err) == EXIT_INPUT && way != STORE_BUFFERED) {
+    if (store_open(source, type, mode, way, &store, &err) == EXIT_INPUT && way != STORE_BUFFERED) {
         complained(&err, EXIT_INPUT, "leave --io at auto");
         skip();
     }
@@ -26,27 +26,27 @@ static struct store *open_store(const struct matrix_info *info, enum scalar type
     return store;
 }
 
-static size_t matrix_bytes(const struct matrix_info *info, enum scalar type)
+static size_t matrix_bytes(const struct source *source, enum scalar type)
 {
-    return (size_t)(info->rows * info->cols) * scalar_size(type);
+    return (size_t)(source->matrix.rows * source->matrix.cols) * scalar_size(type);
 }
 
 /* A matrix at byte `offset` of a file of guard bytes, `tail` bytes before its end. */
-static struct matrix_info plain(const char *file, uint64_t offset, int64_t rows, int64_t cols,
-                                enum scalar type, size_t tail)
+static struct source plain(const char *file, uint64_t offset, int64_t rows, int64_t cols,
+                           enum scalar type, size_t tail)
 {
-    struct matrix_info info = matrix(file, rows, cols, type);
-    info.by_offset = true;
-    info.offset = offset;
-    info.file_bytes = offset + matrix_bytes(&info, type) + tail;
-    char *guards = malloc(info.file_bytes);
-    memset(guards, GUARD, info.file_bytes);
+    struct source source = matrix(file, rows, cols, type);
+    source.matrix.by_offset = true;
+    source.offset = offset;
+    source.file_bytes = offset + matrix_bytes(&source, type) + tail;
+    char *guards = malloc(source.file_bytes);
+    memset(guards, GUARD, source.file_bytes);
     unlink(file);
     int fd = open(file, O_CREAT | O_WRONLY, 0600);
-    assert_int_equal(write(fd, guards, info.file_bytes), info.file_bytes);
+    assert_int_equal(write(fd, guards, source.file_bytes), source.file_bytes);
     close(fd);
     free(guards);
-    return info;
+    return source;
 }
 
 static void guarded(const unsigned char *bytes, uint64_t begin, uint64_t end)
@@ -56,15 +56,15 @@ static void guarded(const unsigned char *bytes, uint64_t begin, uint64_t end)
             fail_msg("byte %lu is %d", (unsigned long)i, bytes[i]);
 }
 
-static void check_guards(const struct matrix_info *info, enum scalar type)
+static void check_guards(const struct source *source, enum scalar type)
 {
-    unsigned char *bytes = malloc(info->file_bytes + 1);
-    uint64_t end = info->offset + matrix_bytes(info, type);
-    int fd = open(info->file, O_RDONLY);
-    assert_int_equal(read(fd, bytes, info->file_bytes + 1), info->file_bytes);
+    unsigned char *bytes = malloc(source->file_bytes + 1);
+    uint64_t end = source->offset + matrix_bytes(source, type);
+    int fd = open(source->file, O_RDONLY);
+    assert_int_equal(read(fd, bytes, source->file_bytes + 1), source->file_bytes);
     close(fd);
-    guarded(bytes, 0, info->offset);
-    guarded(bytes, end, info->file_bytes);
+    guarded(bytes, 0, source->offset);
+    guarded(bytes, end, source->file_bytes);
     free(bytes);
 }
 
@@ -72,7 +72,7 @@ static void check_guards(const struct matrix_info *info, enum scalar type)
  * file and memory of various alignments. */
 struct sweep {
     struct store *store;
-    const struct matrix_info *info;
+    const struct source *source;
     enum scalar type;
     enum store_mode mode;
     int64_t height, width;
@@ -89,13 +89,14 @@ static void *sweep_some(void *context)
     struct sweep *s = context;
     size_t most = (size_t)(s->height * s->width) * scalar_size(s->type);
     char *memory = aligned_alloc(4096, (most + 2 * 4096) / 4096 * 4096);
-    int64_t across = (s->info->cols - 1) / s->width + 1;
-    for (int64_t i; (i = atomic_fetch_add(&s->next, 1)) / across * s->height < s->info->rows;) {
+    int64_t across = (s->source->matrix.cols - 1) / s->width + 1;
+    for (int64_t i;
+         (i = atomic_fetch_add(&s->next, 1)) / across * s->height < s->source->matrix.rows;) {
         struct error err = {0};
         char *data = memory + i % 3 * 8 * (i % 5 ? 1 : 64);
         struct block b = {.row = i / across * s->height, .col = i % across * s->width};
-        b.rows = less(s->height, s->info->rows - b.row);
-        b.cols = less(s->width, s->info->cols - b.col);
+        b.rows = less(s->height, s->source->matrix.rows - b.row);
+        b.cols = less(s->width, s->source->matrix.cols - b.col);
         if (s->mode == STORE_READ) {
             succeed(store_read(s->store, &b, data, &err), &err);
             check(s->type, &b, data);
@@ -108,17 +109,17 @@ static void *sweep_some(void *context)
     return NULL;
 }
 
-static void sweep(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+static void sweep(const struct source *source, enum scalar type, enum store_mode mode,
                   enum store_way way, int64_t height, int64_t width)
 {
     struct error err = {0};
     pthread_t threads[WORKERS];
-    struct sweep s = {.store = open_store(info, type, mode, way),
-                      .info = info,
+    struct sweep s = {.store = open_store(source, type, mode, way),
+                      .source = source,
                       .type = type,
                       .mode = mode,
-                      .height = less(height, info->rows),
-                      .width = less(width, info->cols)};
+                      .height = less(height, source->matrix.rows),
+                      .width = less(width, source->matrix.cols)};
     assert_string_equal(store_way_name(s.store), way == STORE_DIRECT ? "direct"
                                                  : way == STORE_MAPPED && mode == STORE_WRITE
                                                      ? "mapped"
@@ -150,17 +151,17 @@ static void test_ways(void **state)
             if (brief() && c > 3 && (w + (int)c) % 4 != 0)
                 continue;
             int64_t cols = cases[c].cols;
-            struct matrix_info info =
+            struct source source =
                 plain("plain", cases[c].offset, cases[c].rows, cols, type, cases[c].tail);
             int64_t grids[][2] = {
-                {info.rows, cols}, {7, cols}, {5, cols / 2 + 1}, {30, cols / 20 + 9}};
-            sweep(&info, type, STORE_WRITE, ways[w / WAYS], grids[(c + 1) % 4][0],
+                {source.matrix.rows, cols}, {7, cols}, {5, cols / 2 + 1}, {30, cols / 20 + 9}};
+            sweep(&source, type, STORE_WRITE, ways[w / WAYS], grids[(c + 1) % 4][0],
                   grids[(c + 1) % 4][1]);
             for (int g = 0; g < 4; g++)
-                sweep(&info, type, STORE_READ, ways[w % WAYS], grids[g][0], grids[g][1]);
-            sweep(&info, type, STORE_WRITE, ways[w % WAYS], grids[w % 4][0], grids[w % 4][1]);
-            sweep(&info, type, STORE_READ, ways[w / WAYS], 11, cols);
-            check_guards(&info, type);
+                sweep(&source, type, STORE_READ, ways[w % WAYS], grids[g][0], grids[g][1]);
+            sweep(&source, type, STORE_WRITE, ways[w % WAYS], grids[w % 4][0], grids[w % 4][1]);
+            sweep(&source, type, STORE_READ, ways[w / WAYS], 11, cols);
+            check_guards(&source, type);
         }
 }
 
@@ -171,24 +172,24 @@ static void prepares(const char *file)
     struct statfs fs;
     struct stat status;
     for (int w = 0; w < WAYS; w++) {
-        struct matrix_info info = plain(file, 2051, 300, 9001, SCALAR_DOUBLE, 4000);
-        struct store *store = open_store(&info, SCALAR_DOUBLE, STORE_WRITE, ways[w]);
+        struct source source = plain(file, 2051, 300, 9001, SCALAR_DOUBLE, 4000);
+        struct store *store = open_store(&source, SCALAR_DOUBLE, STORE_WRITE, ways[w]);
         assert_int_equal(statfs(file, &fs), 0);
         bool useful = ways[w] == STORE_MAPPED && fs.f_type == TMPFS_MAGIC;
         assert_int_equal(store_prepare(store, 100, 200), useful);
-        check_guards(&info, SCALAR_DOUBLE);
-        sweep(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_BUFFERED, 300, 9001);
+        check_guards(&source, SCALAR_DOUBLE);
+        sweep(&source, SCALAR_DOUBLE, STORE_WRITE, STORE_BUFFERED, 300, 9001);
         assert_int_equal(store_prepare(store, 0, 300), useful);
-        assert_int_equal(truncate(file, (off_t)info.file_bytes / 2), 0);
+        assert_int_equal(truncate(file, (off_t)source.file_bytes / 2), 0);
         assert_int_equal(store_prepare(store, 0, 300), useful);
-        assert_int_equal(truncate(file, (off_t)info.file_bytes), 0);
+        assert_int_equal(truncate(file, (off_t)source.file_bytes), 0);
         assert_int_equal(store_prepare(store, 150, 150), useful);
         assert_int_equal(stat(file, &status), 0);
-        assert_int_equal(status.st_blocks * 512 >= (off_t)matrix_bytes(&info, SCALAR_DOUBLE),
+        assert_int_equal(status.st_blocks * 512 >= (off_t)matrix_bytes(&source, SCALAR_DOUBLE),
                          useful);
         store_close(store);
-        struct matrix_info half = info;
-        half.rows = 140;
+        struct source half = source;
+        half.matrix.rows = 140;
         sweep(&half, SCALAR_DOUBLE, STORE_READ, STORE_BUFFERED, 70, 9001);
     }
     unlink(file);
@@ -211,10 +212,10 @@ static void test_file_cut_short(void **state)
     (void)state;
     for (int w = 0; w < WAYS; w++) {
         struct error err = {0};
-        struct matrix_info info = plain("short", 77, 300, 400, SCALAR_DOUBLE, 0);
-        struct store *store = open_store(&info, SCALAR_DOUBLE, STORE_READ, ways[w]);
+        struct source source = plain("short", 77, 300, 400, SCALAR_DOUBLE, 0);
+        struct store *store = open_store(&source, SCALAR_DOUBLE, STORE_READ, ways[w]);
         struct block whole = {.rows = 300, .cols = 400}, part = {250, 300, 50, 9};
-        double *data = malloc(matrix_bytes(&info, SCALAR_DOUBLE));
+        double *data = malloc(matrix_bytes(&source, SCALAR_DOUBLE));
         assert_int_equal(truncate("short", 5000), 0);
         assert_int_equal(store_read(store, &whole, data, &err), EXIT_RUNTIME);
         complained(&err, EXIT_RUNTIME, "short ends at byte 5000, not at 960077");
@@ -231,8 +232,8 @@ static void test_mapping_of_a_file_cut_short(void **state)
 {
     (void)state;
     struct error err = {0};
-    struct matrix_info info = plain("gone", 77, 300, 400, SCALAR_DOUBLE, 0);
-    struct store *store = open_store(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_MAPPED);
+    struct source source = plain("gone", 77, 300, 400, SCALAR_DOUBLE, 0);
+    struct store *store = open_store(&source, SCALAR_DOUBLE, STORE_WRITE, STORE_MAPPED);
     struct block whole = {.rows = 300, .cols = 400};
     double *data = calloc(300 * 400, sizeof *data);
     assert_int_equal(truncate("gone", 5000), 0);
@@ -260,12 +261,13 @@ static void test_window_of_a_mapping(void **state)
     (void)state;
     enum { ROWS = 3072, COLS = 4096, PART = 64, WINDOW = 32 << 20, SLACK = 2 << 20 };
     struct error err = {0};
-    struct matrix_info info = plain("window", 77, ROWS, COLS, SCALAR_DOUBLE, 0);
+    struct source source = plain("window", 77, ROWS, COLS, SCALAR_DOUBLE, 0);
     double *data = calloc((size_t)ROWS * PART, sizeof *data);
-    const size_t least = store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_MAPPED, 1);
+    const size_t least =
+        store_overhead_bytes(&source.matrix, SCALAR_DOUBLE, STORE_WRITE, STORE_MAPPED, 1);
     size_t narrow = 0;
     for (int wide = 0; wide < 2; wide++) {
-        struct store *store = open_store(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_MAPPED);
+        struct store *store = open_store(&source, SCALAR_DOUBLE, STORE_WRITE, STORE_MAPPED);
         size_t before = shared_bytes(), most = 0;
         if (wide)
             store_widen(store, WINDOW);
@@ -283,9 +285,9 @@ static void test_window_of_a_mapping(void **state)
     free(data);
 }
 
-static void chooses(const struct matrix_info *info, enum store_mode mode, const char *way)
+static void chooses(const struct source *source, enum store_mode mode, const char *way)
 {
-    struct store *store = open_store(info, SCALAR_DOUBLE, mode, STORE_AUTO);
+    struct store *store = open_store(source, SCALAR_DOUBLE, mode, STORE_AUTO);
     assert_string_equal(store_way_name(store), way);
     store_close(store);
 }
@@ -295,36 +297,37 @@ static void test_choice(void **state)
     (void)state;
     enum { ROWS = 33 << 10, COLS = 1 << 10 }; /* 264 MiB */
     struct statfs fs;
-    struct matrix_info info = plain("choice", 100, 10, 10, SCALAR_DOUBLE, 0);
-    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO), 0);
-    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_BUFFERED), 0);
-    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_HDF5), 0);
-    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT),
+    struct source source = plain("choice", 100, 10, 10, SCALAR_DOUBLE, 0);
+    assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_AUTO), 0);
+    assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_BUFFERED),
+                     0);
+    assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_HDF5), 0);
+    assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT),
                      pool_bytes());
-    chooses(&info, STORE_READ, "buffered");
+    chooses(&source, STORE_READ, "buffered");
 
-    info.rows = ROWS;
-    info.cols = COLS;
-    info.file_bytes = info.offset + matrix_bytes(&info, SCALAR_DOUBLE);
-    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO),
+    source.matrix.rows = ROWS;
+    source.matrix.cols = COLS;
+    source.file_bytes = source.offset + matrix_bytes(&source, SCALAR_DOUBLE);
+    assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_AUTO),
                      pool_bytes());
-    assert_int_equal(truncate("choice", (off_t)info.file_bytes), 0);
+    assert_int_equal(truncate("choice", (off_t)source.file_bytes), 0);
     assert_int_equal(statfs("choice", &fs), 0);
-    store_close(open_store(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT));
+    store_close(open_store(&source, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT));
     const char *cold = fs.f_type == TMPFS_MAGIC ? "buffered" : "direct";
     const bool enough = sysconf(_SC_NPROCESSORS_ONLN) >= STORE_MAPPING_CPUS;
     const char *written = fs.f_type == TMPFS_MAGIC && enough ? "mapped" : cold;
-    chooses(&info, STORE_READ, cold);
-    chooses(&info, STORE_WRITE, written);
+    chooses(&source, STORE_READ, cold);
+    chooses(&source, STORE_WRITE, written);
 
     char *row = malloc(COLS * sizeof(double));
     int fd = open("choice", O_RDONLY);
     while (read(fd, row, COLS * sizeof(double)) > 0)
         continue;
-    chooses(&info, STORE_READ, "buffered");
-    chooses(&info, STORE_WRITE, written);
+    chooses(&source, STORE_READ, "buffered");
+    chooses(&source, STORE_WRITE, written);
     assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-    chooses(&info, STORE_READ, cold);
+    chooses(&source, STORE_READ, cold);
     close(fd);
     free(row);
 }

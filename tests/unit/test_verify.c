@@ -12,34 +12,35 @@ enum { M = 19, N = 23, K = 29, FLIPS = 1000 };
 
 static const struct machine machine = {.threads = 2, .host_memory = 64 << 20};
 
-static struct matrix_info make_matrix(const char *file, const double *data, int64_t rows,
-                                      int64_t cols)
+static struct source make_matrix(const char *file, const double *data, int64_t rows, int64_t cols)
 {
     struct error err = {0};
     struct store *store;
-    struct matrix_info info = matrix(file, rows, cols, SCALAR_DOUBLE);
+    struct source source = matrix(file, rows, cols, SCALAR_DOUBLE);
     struct block all = {.rows = rows, .cols = cols};
-    succeed(matfile_create(&info, true, &contiguous, NULL, &err), &err);
-    succeed(store_open(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_BUFFERED, &store, &err), &err);
+    succeed(matfile_create(&source, true, &contiguous, NULL, &err), &err);
+    succeed(store_open(&source, SCALAR_DOUBLE, STORE_WRITE, STORE_BUFFERED, &store, &err), &err);
     succeed(store_write(store, &all, data, &err), &err);
     succeed(store_sync(store, &err), &err);
     store_close(store);
-    return info;
+    return source;
 }
 
-static void flip(const struct matrix_info *info, int64_t bit)
+static void flip(const struct source *source, int64_t bit)
 {
     char byte;
-    off_t at = (off_t)info->offset + bit / 8;
-    int file = open(info->file, O_RDWR);
+    off_t at = (off_t)source->offset + bit / 8;
+    int file = open(source->file, O_RDWR);
     assert_int_equal(pread(file, &byte, 1, at), 1);
     byte ^= (char)(1 << bit % 8);
     assert_int_equal(pwrite(file, &byte, 1, at), 1);
     close(file);
 }
 
+static struct source sources[OPERAND_COUNT]; /* of A and B */
+
 /* Writes C = A B of random numbers to files, with the checksum that the check expects. */
-static void make_product(struct problem *p, struct matrix_info *c, uint64_t *sum)
+static void make_product(struct problem *p, struct source *c, uint64_t *sum)
 {
     double a[M][K], b[K][N], product[M][N];
     struct error err = {0};
@@ -57,8 +58,11 @@ static void make_product(struct problem *p, struct matrix_info *c, uint64_t *sum
         }
     *p = (struct problem){.m = M, .n = N, .k = K, .alpha = 1};
     problem_set_type(p, SCALAR_DOUBLE);
-    p->matrix[OPERAND_A] = make_matrix("a.h5", &a[0][0], M, K);
-    p->matrix[OPERAND_B] = make_matrix("b.h5", &b[0][0], K, N);
+    sources[OPERAND_A] = make_matrix("a.h5", &a[0][0], M, K);
+    sources[OPERAND_B] = make_matrix("b.h5", &b[0][0], K, N);
+    p->sources = sources;
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+        p->matrix[operand] = sources[operand].matrix;
     *c = make_matrix("c.h5", &product[0][0], M, N);
     succeed(checksum_open(&table, SCALAR_DOUBLE, N, &err), &err);
     *sum = checksum_block(&table, &all, product);
@@ -69,7 +73,7 @@ static void test_every_flip_is_caught(void **state)
 {
     (void)state;
     struct problem p;
-    struct matrix_info c;
+    struct source c;
     uint64_t sum;
     make_product(&p, &c, &sum);
     for (int i = 0; i <= FLIPS; i++) {
@@ -95,7 +99,7 @@ static void test_residual_alone(void **state)
 {
     (void)state;
     struct problem p;
-    struct matrix_info c, *const matrices[] = {&c, &p.matrix[OPERAND_A], &p.matrix[OPERAND_B]};
+    struct source c, *const matrices[] = {&c, &sources[OPERAND_A], &sources[OPERAND_B]};
     uint64_t sum;
     unlink("a.h5");
     unlink("b.h5");
@@ -104,8 +108,8 @@ static void test_residual_alone(void **state)
     for (int i = 0; i < 300; i++) {
         struct verify v = {0};
         struct error err = {0};
-        const struct matrix_info *victim = matrices[i % 3];
-        int64_t element = random_below(victim->rows * victim->cols);
+        const struct source *victim = matrices[i % 3];
+        int64_t element = random_below(victim->matrix.rows * victim->matrix.cols);
         int64_t bit = 64 * element + (i / 3 % 2 ? 63 : 50);
         flip(victim, bit);
         assert_int_equal(verify_files(&p, &c, &machine, &comm, &v, &err), EXIT_VERIFY);
@@ -124,7 +128,7 @@ static void test_too_little_memory(void **state)
     struct problem p = {.m = 1 << 20, .n = 1, .k = 1, .alpha = 1};
     problem_set_type(&p, SCALAR_DOUBLE);
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
-        p.matrix[operand] = (struct matrix_info){.elements = SCALAR_DOUBLE, .by_offset = true};
+        p.matrix[operand] = (struct matrix){.elements = SCALAR_DOUBLE, .by_offset = true};
     struct machine small = {.threads = 4, .host_memory = 64 << 20};
     struct error err = {0};
     assert_int_equal(verify_fits(&p, &small, &err), EXIT_RESOURCES);
@@ -138,23 +142,23 @@ static void test_too_little_memory(void **state)
 static void test_memory_for_chunks_of_integers(void **state)
 {
     (void)state;
-    const struct matrix_info info = {.rows = 8192,
-                                     .cols = 8192,
-                                     .elements = SCALAR_INT8,
-                                     .integers = true,
-                                     .element_bytes = 1,
-                                     .by_chunks = true,
-                                     .chunk_rows = 4096,
-                                     .chunk_cols = 4096,
-                                     .chunk_bytes = 16 << 20,
-                                     .pipeline.count = 1};
+    const struct matrix matrix = {.rows = 8192,
+                                  .cols = 8192,
+                                  .elements = SCALAR_INT8,
+                                  .integers = true,
+                                  .element_bytes = 1,
+                                  .by_chunks = true,
+                                  .chunk_rows = 4096,
+                                  .chunk_cols = 4096,
+                                  .chunk_bytes = 16 << 20,
+                                  .pipeline.count = 1};
     struct problem p = {.type = SCALAR_DOUBLE,
                         .sums = SCALAR_INT64,
                         .m = 8192,
                         .n = 8192,
                         .k = 8192,
                         .alpha = 1,
-                        .matrix = {info, info},
+                        .matrix = {matrix, matrix},
                         .held = {SCALAR_INT8, SCALAR_INT8, SCALAR_INT64}};
     struct machine small = {.threads = 4, .host_memory = 128 << 20};
     struct error err = {0};

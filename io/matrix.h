@@ -1,0 +1,73 @@
+/* What a matrix in a file is: all that a plan depends on.  Where it lies is struct source
+ * (source.h). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "chunk.h"
+#include "quantity.h"
+#include "scalar.h"
+
+/* The sources of a virtual dataset, direct and indirect, all of which may be open at a time. */
+struct virtual_sources {
+    int64_t datasets, files;         /* files: others than that of the virtual dataset */
+    int64_t chunks;                  /* of all of them */
+    uint64_t chunk_bytes, row_bytes; /* the largest chunk, and the largest row of chunks */
+};
+
+/* Plain data.
+ *
+ * A complex matrix is described as the real one that its bytes are: of twice the columns, a real
+ * part and an imaginary part in turns.  All that counts elements or columns counts these, and
+ * blocks of such a matrix begin and end at even columns. */
+struct matrix {
+    uint64_t object[3];             /* device, file and address of the dataset; all 0: unknown */
+    int64_t rows, cols;             /* row-major extents, as h5py shows them */
+    enum scalar elements;           /* in either byte order; OTHER: of another type */
+    bool integers;                  /* of whatever type */
+    bool complex;                   /* pairs of these */
+    uint64_t element_bytes;         /* of one element in the file */
+    bool swapped;                   /* elements in the other byte order */
+    bool by_offset;                 /* contiguous, native, complete: readable without a library */
+    bool never_written;             /* contiguous, native, without bytes in the file */
+    int64_t chunk_rows, chunk_cols; /* 0 when not chunked */
+    uint64_t chunk_bytes;           /* of one chunk in memory; 0 when not chunked */
+    bool by_chunks;                 /* chunks can be read and decoded without a library */
+    struct chunk_pipeline pipeline; /* their filters; all of them when by_chunks */
+    struct virtual_sources sources; /* of a virtual one */
+};
+
+/* Whether its elements are of this type, in either byte order. */
+static inline bool matrix_holds(const struct matrix *matrix, enum scalar type)
+{
+    return matrix->elements == type;
+}
+
+/* Let its elements be of this type. */
+static inline void matrix_set_type(struct matrix *matrix, enum scalar type)
+{
+    matrix->elements = type;
+    matrix->integers = scalar_is_integer(type);
+}
+
+/* Its columns, as h5py shows them. */
+static inline int64_t matrix_cols(const struct matrix *matrix)
+{
+    return matrix->complex ? matrix->cols / 2 : matrix->cols;
+}
+
+/* The number of its chunks, written or not; 0 when not chunked. */
+static inline int64_t matrix_chunks(const struct matrix *matrix)
+{
+    return matrix->chunk_rows == 0 ? 0
+                                   : ceil_div(matrix->rows, matrix->chunk_rows) *
+                                         ceil_div(matrix->cols, matrix->chunk_cols);
+}
+
+/* Whether both are the same dataset, by whatever names. */
+static inline bool matrix_is_same(const struct matrix *a, const struct matrix *b)
+{
+    return a->object[1] != 0 && memcmp(a->object, b->object, sizeof a->object) == 0;
+}

@@ -1,0 +1,38 @@
+/* Where a matrix lies, and what its file says of it. */
+#pragma once
+
+#include <limits.h>
+
+#include "matrix.h"
+
+enum { DATASET_NAME_MAX = 512, PART_NAME_MAX = 12 };
+
+/* A random text that one run has written somewhere into a file.  Who is about to write to a file of
+ * this name reads it back first, since another node may have another file there. */
+enum { SIGN_TEXT = 17 }; /* 16 digits, and the end */
+struct file_sign {
+    uint64_t at; /* bytes from the start of the file */
+    char text[SIGN_TEXT];
+};
+
+/* Plain data: may be sent between ranks. */
+struct source {
+    struct matrix matrix;
+    char file[PATH_MAX]; /* the target's file, if the dataset is behind an external link */
+    char dataset[DATASET_NAME_MAX];
+    char parts[2][PART_NAME_MAX]; /* of complex elements: what the file calls their members */
+    uint64_t offset;              /* bytes from the start of the file; only when by_offset */
+    uint64_t file_bytes;          /* file size: all ranks have to see the same */
+    double fill;                  /* the value of chunks that were never written, */
+    int64_t fill_integer;         /* exactly, if elements are integers up to int64 */
+    char netcdf[160];   /* "scale_factor = 0.1, ...": netCDF attributes of packing and of missing
+                         values; empty: none */
+    char similar[80];   /* likewise, of names that only resemble these, which are not looked at */
+    char missing_by[8]; /* "netCDF" or "R": elements equal to `missing` are missing there; empty:
+                         * none are */
+    double missing;
+    bool of_matlab;        /* which shows its transpose */
+    struct file_sign sign; /* of a file that is written to; empty: none */
+    bool unfinished;       /* an output that is not complete: its mark says so */
+    char layout[128];      /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */
+};
