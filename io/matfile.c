@@ -207,8 +207,7 @@ static int open_dataset(struct matfile *m, bool write, struct error *err)
     return h5_settle(rc, m->source.file, err);
 }
 
-static int open_matfile(const struct source *source, bool write, struct matfile **file,
-                        struct error *err)
+int matfile_open(const struct source *source, bool write, struct matfile **file, struct error *err)
 {
     struct matfile *m = malloc(sizeof *m);
     if (!m)
@@ -223,16 +222,6 @@ static int open_matfile(const struct source *source, bool write, struct matfile 
     }
     *file = m;
     return rc;
-}
-
-int matfile_open(const struct source *source, struct matfile **file, struct error *err)
-{
-    return open_matfile(source, false, file, err);
-}
-
-int matfile_open_write(const struct source *source, struct matfile **file, struct error *err)
-{
-    return open_matfile(source, true, file, err);
 }
 
 void matfile_close(struct matfile *file)
@@ -342,7 +331,7 @@ int matfile_sync(struct matfile *file, struct error *err)
     return rc;
 }
 
-const char *matfile_version(void)
+static const char *version(void)
 {
     unsigned major, minor, release;
 #ifdef H5_HAVE_PARALLEL
@@ -355,3 +344,28 @@ const char *matfile_version(void)
     h5_leave();
     return text_make("HDF5 %u.%u.%u%s", major, minor, release, parallel);
 }
+
+const struct format format_hdf5 = {.name = "hdf5",
+                                   .version = version,
+                                   .library_bytes_per_s = 1e9,
+                                   .describe = matfile_describe,
+                                   .each = matfile_each,
+                                   .each_file = matfile_each_file,
+                                   .lookup = matfile_lookup,
+                                   .open = matfile_open,
+                                   .close = matfile_close,
+                                   .read = matfile_read,
+                                   .write = matfile_write,
+                                   .sync = matfile_sync,
+                                   .list_chunks = matfile_list_chunks,
+                                   .read_overhead = matfile_read_overhead,
+                                   .list_overhead = matfile_list_overhead,
+                                   .get_attributes = matfile_get_attributes,
+                                   .replace_text = matfile_replace_text,
+                                   .create = matfile_create,
+                                   .add_vector = matfile_add_vector,
+                                   .compare_vector = matfile_compare_vector,
+                                   .others = matfile_others,
+                                   .rename = matfile_rename,
+                                   .retract = matfile_retract,
+                                   .remove = matfile_remove};

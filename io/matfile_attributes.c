@@ -7,7 +7,7 @@
 #include "error.h"
 #include "matfile_impl.h"
 
-herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribute)
+herr_t h5_write_attribute(hid_t dataset, const struct format_attribute *attribute)
 {
     hid_t space = H5Screate(H5S_SCALAR);
     hid_t type = H5Tcopy(attribute->text ? H5T_C_S1 : H5T_NATIVE_DOUBLE);
@@ -60,45 +60,9 @@ int matfile_replace_text(const struct source *source, const char *name, const ch
     return rc;
 }
 
-/* Where a text is in a range of the file, whose pieces overlap by its length; `end`: nowhere. */
-static uint64_t find_text(int descriptor, const char *text, uint64_t begin, uint64_t end)
-{
-    enum { PIECE = 16 << 10 };
-    char piece[PIECE];
-    const size_t length = strlen(text);
-    for (uint64_t at = begin; at + length <= end; at += PIECE - length) {
-        const size_t bytes = end - at < PIECE ? (size_t)(end - at) : PIECE;
-        if (h5_read_bytes(descriptor, piece, bytes, at))
-            return end;
-        const char *found = memmem(piece, bytes, text, length);
-        if (found)
-            return at + (uint64_t)(found - piece);
-    }
-    return end;
-}
-
-int matfile_find_sign(const struct source *source, struct file_sign *sign, struct error *err)
-{
-    const uint64_t bytes = (uint64_t)source->matrix.rows * (uint64_t)source->matrix.cols *
-                           source->matrix.element_bytes;
-    const uint64_t after = source->offset + bytes;
-    const int descriptor = open(source->file, O_RDONLY | O_CLOEXEC);
-    sign->at = source->file_bytes;
-    if (descriptor >= 0) {
-        sign->at = find_text(descriptor, sign->text, 0, source->offset);
-        if (sign->at == source->offset)
-            sign->at = find_text(descriptor, sign->text, after, source->file_bytes);
-        close(descriptor);
-    }
-    if (sign->at < source->file_bytes)
-        return 0;
-    return error_add(err, EXIT_RUNTIME,
-                     "%s: what this run has just written to the file is not there", source->file);
-}
-
 /* Read a string of variable or fixed length.  One in a character set that does not exist is
  * damaged, and is taken for an empty one. */
-static bool read_text(hid_t id, hid_t type, struct matfile_value *value)
+static bool read_text(hid_t id, hid_t type, struct format_value *value)
 {
     if (H5Tget_cset(type) > H5T_CSET_UTF8)
         return true;
@@ -116,7 +80,7 @@ static bool read_text(hid_t id, hid_t type, struct matfile_value *value)
     return read;
 }
 
-static bool read_value(hid_t dataset, struct matfile_value *value)
+static bool read_value(hid_t dataset, struct format_value *value)
 {
     hid_t id = H5Aopen(dataset, value->name, H5P_DEFAULT);
     hid_t type = H5Aget_type(id), space = H5Aget_space(id);
@@ -132,33 +96,23 @@ static bool read_value(hid_t dataset, struct matfile_value *value)
     return found;
 }
 
-void h5_read_attribute(hid_t dataset, struct matfile_value *value)
+void h5_read_attribute(hid_t dataset, struct format_value *value)
 {
     value->found = H5Aexists(dataset, value->name) > 0 && read_value(dataset, value);
 }
 
 bool h5_is_unfinished(hid_t dataset)
 {
-    struct matfile_value mark = {.name = MATFILE_MARK}, sum = {.name = MATFILE_CHECKSUM};
+    struct format_value mark = {.name = FORMAT_MARK}, sum = {.name = FORMAT_CHECKSUM};
     h5_read_attribute(dataset, &mark);
     h5_read_attribute(dataset, &sum);
-    if (mark.found && strcmp(mark.text, MATFILE_MARK_YES) == 0)
+    if (mark.found && strcmp(mark.text, FORMAT_MARK_YES) == 0)
         return false;
-    return (mark.found && strcmp(mark.text, MATFILE_MARK_NO) == 0) ||
-           (sum.found && strcmp(sum.text, MATFILE_CHECKSUM_UNKNOWN) == 0);
+    return (mark.found && strcmp(mark.text, FORMAT_MARK_NO) == 0) ||
+           (sum.found && strcmp(sum.text, FORMAT_CHECKSUM_UNKNOWN) == 0);
 }
 
-int matfile_check_finished(const struct source *source, struct error *err)
-{
-    if (!source->unfinished)
-        return 0;
-    return error_add(err, EXIT_INPUT,
-                     "%s is an unfinished output of dgemm_ooc, and elements of \"%s\" are missing: "
-                     "give the command that makes it again",
-                     source->file, source->dataset);
-}
-
-int matfile_get_attributes(const struct source *source, struct matfile_value *values,
+int matfile_get_attributes(const struct source *source, struct format_value *values,
                            struct error *err)
 {
     int rc = 0;

@@ -43,7 +43,7 @@ static herr_t read_raw(hid_t dataset, const hsize_t at[2], const struct raw_buff
 #endif
 }
 
-static int check_within(const struct source *source, const struct matfile_chunk *chunk,
+static int check_within(const struct source *source, const struct format_chunk *chunk,
                         struct error *err)
 {
     uint64_t end = chunk->address + chunk->bytes;
@@ -59,10 +59,10 @@ static int check_within(const struct source *source, const struct matfile_chunk 
 /* Whether the chunk exists (and its index record can be read).  For one that is longer than any
  * chunk can be only the size is set; its reader will complain about it. */
 static bool locate(hid_t dataset, const hsize_t at[2], const struct raw_buffer *buffer,
-                   struct matfile_chunk *chunk)
+                   struct format_chunk *chunk)
 {
     hsize_t bytes = 0;
-    *chunk = (struct matfile_chunk){0};
+    *chunk = (struct format_chunk){0};
     if (H5Dget_chunk_storage_size(dataset, at, &bytes) < 0 || bytes == 0 || bytes > UINT32_MAX)
         return false;
     if (bytes <= buffer->bytes) {
@@ -75,7 +75,7 @@ static bool locate(hid_t dataset, const hsize_t at[2], const struct raw_buffer *
     return true;
 }
 
-static int locate_all(hid_t dataset, const struct source *source, struct matfile_chunk *chunks,
+static int locate_all(hid_t dataset, const struct source *source, struct format_chunk *chunks,
                       const struct raw_buffer *buffer, struct error *err)
 {
     int rc = 0;
@@ -103,7 +103,7 @@ static int locate_all(hid_t dataset, const struct source *source, struct matfile
     return rc;
 }
 
-static int open_and_locate(hid_t access, const struct source *source, struct matfile_chunk *chunks,
+static int open_and_locate(hid_t access, const struct source *source, struct format_chunk *chunks,
                            const struct raw_buffer *buffer, struct error *err)
 {
     hid_t file = H5Fopen(source->file, H5F_ACC_RDONLY, access);
@@ -116,8 +116,7 @@ static int open_and_locate(hid_t access, const struct source *source, struct mat
     return rc;
 }
 
-int matfile_list_chunks(const struct source *source, struct matfile_chunk *chunks,
-                        struct error *err)
+int matfile_list_chunks(const struct source *source, struct format_chunk *chunks, struct error *err)
 {
     struct raw_buffer buffer;
     if (raw_buffer_open(&buffer, &source->matrix, err))

@@ -50,7 +50,7 @@ static bool is_of_numbers(const char *matlab_class)
 
 int h5_matlab(hid_t dataset, struct source *source, struct error *err)
 {
-    struct matfile_value kind = {.name = "MATLAB_class"};
+    struct format_value kind = {.name = "MATLAB_class"};
     h5_read_attribute(dataset, &kind);
     source->of_matlab = kind.found;
     if (!kind.found)

@@ -33,7 +33,7 @@ static hid_t create_file(const char *file, enum h5_mode mode, struct error *err)
     if (id < 0 && h5_lock_unsupported(h5_errno()))
         id = try_create(file, mode, false, &why);
     if (id < 0 && h5_errno() == ENOTDIR)
-        h5_complain_missing(file, err);
+        source_complain_missing(file, err);
     else if (id < 0)
         error_add(err, EXIT_INPUT, "%s cannot be created: %s", file,
                   h5_errno() == ENOENT ? "its directory does not exist; make it" : why);
@@ -56,7 +56,7 @@ static int complain(const struct source *source, const char *what, struct error 
 }
 
 /* A dataset without elements gets a contiguous layout. */
-static hid_t creation_plist(const struct source *source, const struct matfile_layout *layout,
+static hid_t creation_plist(const struct source *source, const struct format_layout *layout,
                             struct error *err)
 {
     hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
@@ -78,9 +78,8 @@ static hid_t creation_plist(const struct source *source, const struct matfile_la
     return -1;
 }
 
-static int make_dataset(hid_t file, const struct source *source,
-                        const struct matfile_layout *layout,
-                        const struct matfile_attribute *attributes, struct error *err)
+static int make_dataset(hid_t file, const struct source *source, const struct format_layout *layout,
+                        const struct format_attribute *attributes, struct error *err)
 {
     hid_t plist = creation_plist(source, layout, err);
     if (plist < 0)
@@ -104,8 +103,8 @@ static int make_dataset(hid_t file, const struct source *source,
     return rc;
 }
 
-static int add_dataset(hid_t file, struct source *source, const struct matfile_layout *layout,
-                       const struct matfile_attribute *attributes, char missing[DATASET_NAME_MAX],
+static int add_dataset(hid_t file, struct source *source, const struct format_layout *layout,
+                       const struct format_attribute *attributes, char missing[DATASET_NAME_MAX],
                        struct error *err)
 {
     const htri_t absent = h5_first_missing(file, source->dataset, missing);
@@ -130,8 +129,8 @@ static bool is_as_written(const char *file, const struct stat *written)
            memcmp(&now.st_mtim, &written->st_mtim, sizeof now.st_mtim) == 0;
 }
 
-int matfile_create(struct source *source, bool new_file, const struct matfile_layout *layout,
-                   const struct matfile_attribute *attributes, struct error *err)
+int matfile_create(struct source *source, bool new_file, const struct format_layout *layout,
+                   const struct format_attribute *attributes, struct error *err)
 {
     char missing[DATASET_NAME_MAX];
     enum h5_mode mode = layout->chunk_rows ? H5_WRITE : H5_WRITE_ALIGNED;
@@ -156,7 +155,7 @@ int matfile_create(struct source *source, bool new_file, const struct matfile_la
     struct error ignored = {0};
     if (rc)
         return rc;
-    rc = matfile_describe(source->file, source->dataset, &made, err);
+    rc = format_describe(source->file, source->dataset, &made, err);
     if (!rc)
         *source = made;
     else if (new_file && is_as_written(source->file, &written))
@@ -166,9 +165,9 @@ int matfile_create(struct source *source, bool new_file, const struct matfile_la
     return rc;
 }
 
-static int make_vector(hid_t file, const struct matfile_vector *vector)
+static int make_vector(hid_t file, const struct format_vector *vector)
 {
-    const struct matfile_attribute statistic = {.name = H5_STATISTIC, .text = vector->statistic};
+    const struct format_attribute statistic = {.name = H5_STATISTIC, .text = vector->statistic};
     hsize_t extent = (hsize_t)vector->count;
     hid_t space = H5Screate_simple(1, &extent, NULL), plist = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_obj_track_times(plist, false);
@@ -183,7 +182,7 @@ static int make_vector(hid_t file, const struct matfile_vector *vector)
     return ok ? 0 : -1;
 }
 
-int matfile_add_vector(const struct source *of, const struct matfile_vector *vector,
+int matfile_add_vector(const struct source *of, const struct format_vector *vector,
                        struct error *err)
 {
     uint64_t bytes = (uint64_t)vector->count * sizeof(double);
@@ -207,7 +206,7 @@ int matfile_add_vector(const struct source *of, const struct matfile_vector *vec
 
 /* Complain about the first value that is not what it was made from. */
 static int compare_values(hid_t dataset, const struct source *of,
-                          const struct matfile_vector *vector, struct error *err)
+                          const struct format_vector *vector, struct error *err)
 {
     enum { PART = 1024 };
     double part[PART];
@@ -234,10 +233,10 @@ static int compare_values(hid_t dataset, const struct source *of,
     return err->code;
 }
 
-static int compare_vector(hid_t file, const struct source *of, const struct matfile_vector *vector,
+static int compare_vector(hid_t file, const struct source *of, const struct format_vector *vector,
                           struct error *err)
 {
-    struct matfile_value statistic = {.name = H5_STATISTIC};
+    struct format_value statistic = {.name = H5_STATISTIC};
     hid_t dataset = H5Lexists(file, vector->dataset, H5P_DEFAULT) > 0
                         ? H5Dopen2(file, vector->dataset, H5P_DEFAULT)
                         : -1;
@@ -262,7 +261,7 @@ static int compare_vector(hid_t file, const struct source *of, const struct matf
     return err->code;
 }
 
-int matfile_compare_vector(const struct source *of, const struct matfile_vector *vector,
+int matfile_compare_vector(const struct source *of, const struct format_vector *vector,
                            struct error *err)
 {
     h5_enter();
@@ -285,16 +284,16 @@ static int rename_in(hid_t file, const struct source *made, const char *to, bool
                      struct error *err)
 {
     char missing[DATASET_NAME_MAX];
-    const enum matfile_object there = h5_lookup(file, to, missing);
+    const enum format_object there = h5_lookup(file, to, missing);
     if (!is_there(file, made))
         return error_add(err, EXIT_RUNTIME, "%s: another program has removed or replaced \"%s\"",
                          made->file, made->dataset);
-    if (there == MATFILE_OTHER || (there == MATFILE_DATASET && !replace))
+    if (there == FORMAT_OTHER || (there == FORMAT_DATASET && !replace))
         return error_add(err, EXIT_INPUT, "%s: another program has created \"%s\" meanwhile",
                          made->file, to);
     hid_t links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);
-    bool ok = there == MATFILE_NOTHING || H5Ldelete(file, to, H5P_DEFAULT) >= 0;
+    bool ok = there == FORMAT_NOTHING || H5Ldelete(file, to, H5P_DEFAULT) >= 0;
     if (!ok || H5Lmove(file, made->dataset, file, to, links, H5P_DEFAULT) < 0) {
         const char *why = h5_why();
         error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: renaming \"%s\" to \"%s\" failed: %s",

@@ -46,7 +46,7 @@ static H5FD_t *real_of(const H5FD_t *file)
 /* Guarded by h5_enter. */
 static const void *locate_to;
 static haddr_t located;
-static matfile_source *visit_opened; /* may be null */
+static format_file_visit *visit_opened; /* may be null */
 static void *visit_context;
 static char refused[PATH_MAX + 64];
 static char failure[PATH_MAX + 256];
@@ -127,7 +127,7 @@ static void note_unless_nowhere(const char *name, const char *what, int number)
         note(name, what, number);
 }
 
-void h5_visit_opened(matfile_source *visit, void *context)
+void h5_visit_opened(format_file_visit *visit, void *context)
 {
     visit_opened = visit;
     visit_context = context;

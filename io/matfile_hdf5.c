@@ -125,19 +125,6 @@ hid_t h5_file_access(enum h5_mode mode, bool locking)
     return access;
 }
 
-int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t got = pread(descriptor, (char *)to + done, bytes - done, (off_t)(offset + done));
-        if (got < 0 && errno != EINTR)
-            return errno;
-        if (got == 0)
-            return -1;
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return 0;
-}
-
 /* The first bytes of other file formats, and advice on each, in which %s is the file. */
 static const struct {
     const char *beginning;
@@ -194,7 +181,7 @@ static int complain_of_kind(int descriptor, const char *file, uint64_t bytes, st
     char first[256];
     size_t count = bytes < sizeof first ? bytes : sizeof first;
     const char *kind = NULL;
-    if (count > 0 && h5_read_bytes(descriptor, first, count, 0) == 0)
+    if (count > 0 && source_read_bytes(descriptor, first, count, 0) == 0)
         kind = other_kind(first, count);
     char advice[PATH_MAX + 128] = "";
     if (kind)
@@ -211,7 +198,7 @@ static int check_signature(int descriptor, const char *file, uint64_t bytes, str
 {
     for (uint64_t at = 0; at + 8 <= bytes; at = at ? 2 * at : 512) {
         char found[8];
-        int number = h5_read_bytes(descriptor, found, sizeof found, at);
+        int number = source_read_bytes(descriptor, found, sizeof found, at);
         if (number > 0)
             return error_add(err, EXIT_RUNTIME, "%s: reading at byte %" PRIu64 " failed: %s", file,
                              at, strerror(number));
@@ -219,26 +206,6 @@ static int check_signature(int descriptor, const char *file, uint64_t bytes, str
             return 0;
     }
     return complain_of_kind(descriptor, file, bytes, err);
-}
-
-int h5_complain_missing(const char *file, struct error *err)
-{
-    char name[PATH_MAX], folder[PATH_MAX];
-    struct stat status;
-    snprintf(name, sizeof name, "%s", file);
-    for (char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (stat(name, &status) == 0 && S_ISREG(status.st_mode))
-            return error_add(err, EXIT_INPUT, "%s: %s is a file; for a dataset of it write %s:/%s",
-                             file, name, name, slash + 1);
-        *slash = '/';
-    }
-    if (strchr(file, ':'))
-        return error_add(err, EXIT_INPUT, "%s: no such file; if it is a dataset, write FILE.h5:/%s",
-                         file, file);
-    if (file[0] == '/' || !getcwd(folder, sizeof folder))
-        return error_add(err, EXIT_INPUT, "%s: no such file", file);
-    return error_add(err, EXIT_INPUT, "%s: no such file in %s; give its path", file, folder);
 }
 
 /* Of version 2, an array or a group, or of version 3. */
@@ -252,17 +219,9 @@ static bool is_zarr(int directory)
 /* Open the file once without the library, since the system's errors say more. */
 static int check_plain_file(const char *file, bool write, struct error *err)
 {
-    int descriptor = open(file, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
-        return h5_complain_missing(file, err);
-    if (descriptor < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
-        return error_add(err, EXIT_INPUT,
-                         "%s: no permission to %s it (%s); ask its owner, or see chmod", file,
-                         write ? "write" : "read", strerror(errno));
+    int rc = 0, descriptor = source_open_file(file, write, err);
     if (descriptor < 0)
-        return error_add(err, EXIT_INPUT, "%s cannot be opened: %s", file, strerror(errno));
-
-    int rc = 0;
+        return err->code;
     struct stat status;
     if (fstat(descriptor, &status))
         rc = error_add(err, EXIT_INPUT, "%s cannot be examined: %s", file, strerror(errno));

@@ -37,13 +37,13 @@ hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err);
 int h5_close_written(hid_t id, const char *file, struct error *err);
 
 /* Create an attribute of a dataset.  Negative after a failure, explained by h5_why. */
-herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribute);
+herr_t h5_write_attribute(hid_t dataset, const struct format_attribute *attribute);
 
 /* Whether the attributes of a dataset say that it is unfinished. */
 bool h5_is_unfinished(hid_t dataset);
 
 /* Read an attribute, if it is there. */
-void h5_read_attribute(hid_t dataset, struct matfile_value *value);
+void h5_read_attribute(hid_t dataset, struct format_value *value);
 
 /* The attribute of what matfile_add_vector has made. */
 #define H5_STATISTIC "statistic"
@@ -77,11 +77,7 @@ void h5_forget_failure(void);
 int h5_settle(int rc, const char *file, struct error *err);
 
 /* From now on, call `visit` for every file that the library opens with our drivers; null: stop. */
-void h5_visit_opened(matfile_source *visit, void *context);
-
-/* Read `bytes` bytes at an offset, without the library.  Returns 0, an errno, or -1 if the file
- * ends before. */
-int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset);
+void h5_visit_opened(format_file_visit *visit, void *context);
 
 /* Complain (EXIT_RESOURCES) unless the file system has `bytes` bytes free.  Check this before
  * writing: if the disk fills up while the library writes metadata, it cannot roll back, and may
@@ -117,7 +113,7 @@ htri_t h5_first_missing(hid_t file, const char *path, char missing[DATASET_NAME_
 
 /* What kind of object a name denotes: OTHER, too, if the library cannot tell.  `missing`: of
  * NOTHING, as above. */
-enum matfile_object h5_lookup(hid_t file, const char *name, char missing[DATASET_NAME_MAX]);
+enum format_object h5_lookup(hid_t file, const char *name, char missing[DATASET_NAME_MAX]);
 
 /* Find which object `source->dataset` is now, for matrix_is_same. */
 void h5_identify(hid_t file, struct source *source);
@@ -146,9 +142,6 @@ int h5_filters(hid_t plist, struct source *source, char *text, size_t size, cons
 
 /* Why the chunks cannot be read without HDF5, apart from their filters; null if they can. */
 const char *h5_why_not_by_chunks(hid_t plist, const struct matrix *matrix);
-
-/* Complain (EXIT_INPUT) about a file that is not there, with what may be meant. */
-int h5_complain_missing(const char *file, struct error *err);
 
 /* Set the netCDF members of `source` from the dataset's attributes. */
 void h5_netcdf(hid_t dataset, struct source *source);

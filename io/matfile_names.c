@@ -17,7 +17,7 @@ enum { LISTED_MAX = 10, LINK_TEXT = 240 };
 struct walk {
     herr_t (*found)(hid_t object, const char *path, struct walk *walk);
     const char *file, *group; /* in which it began; empty: the root */
-    matfile_visit *visit;     /* of matfile_each */
+    format_visit *visit;      /* of matfile_each */
     void *context;
     char *text; /* output of the functions that list objects */
     size_t size;
@@ -195,24 +195,10 @@ static int describe_name(hid_t file, struct source *source, struct error *err)
     return rc;
 }
 
-static int set_names(struct source *source, const char *file, const char *dataset,
-                     struct error *err)
+int matfile_describe(struct source *source, struct error *err)
 {
-    memset(source, 0, sizeof *source);
-    if (strlen(file) >= sizeof source->file)
-        return error_add(err, EXIT_INPUT, "the file name %.40s... is too long", file);
-    if (strlen(dataset) >= sizeof source->dataset)
-        return error_add(err, EXIT_INPUT, "the dataset name %.40s... is too long", dataset);
-    strcpy(source->file, file);
-    strcpy(source->dataset, dataset);
-    return 0;
-}
-
-int matfile_describe(const char *file, const char *dataset, struct source *source,
-                     struct error *err)
-{
-    if (set_names(source, file, dataset, err))
-        return EXIT_INPUT;
+    char file[PATH_MAX]; /* the source may get to know another one */
+    snprintf(file, sizeof file, "%s", source->file);
     h5_enter();
     hid_t id = h5_open_file(file, H5_READ, err);
     int rc = id < 0 ? err->code : describe_name(id, source, err);
@@ -228,7 +214,7 @@ static herr_t visit_object(hid_t object, const char *path, struct walk *walk)
     struct error problem = {0};
     char name[DATASET_NAME_MAX + 1];
     snprintf(name, sizeof name, "/%s", path);
-    if (!set_names(&source, walk->file, name, &problem))
+    if (!format_begin(&source, walk->file, name, &problem))
         h5_settle(describe_object(object, &source, &problem), source.file, &problem);
     if (problem.code)
         h5_forget_failure(); /* it is told */
@@ -236,7 +222,7 @@ static herr_t visit_object(hid_t object, const char *path, struct walk *walk)
     return 0;
 }
 
-int matfile_each(const char *file, matfile_visit *visit, void *context, struct error *err)
+int matfile_each(const char *file, format_visit *visit, void *context, struct error *err)
 {
     struct walk walk = {.found = visit_object, .file = file, .visit = visit, .context = context};
     h5_enter();
@@ -252,17 +238,17 @@ int matfile_each(const char *file, matfile_visit *visit, void *context, struct e
     return rc;
 }
 
-enum matfile_object h5_lookup(hid_t file, const char *name, char missing[DATASET_NAME_MAX])
+enum format_object h5_lookup(hid_t file, const char *name, char missing[DATASET_NAME_MAX])
 {
     hid_t found = H5Oopen(file, name, H5P_DEFAULT);
     const bool dataset = found >= 0 && H5Iget_type(found) == H5I_DATASET;
     h5_close(found);
     if (dataset)
-        return MATFILE_DATASET;
-    return h5_first_missing(file, name, missing) > 0 ? MATFILE_NOTHING : MATFILE_OTHER;
+        return FORMAT_DATASET;
+    return h5_first_missing(file, name, missing) > 0 ? FORMAT_NOTHING : FORMAT_OTHER;
 }
 
-int matfile_lookup(const char *file, const char *name, struct matfile_found *found,
+int matfile_lookup(const char *file, const char *name, struct format_found *found,
                    struct error *err)
 {
     h5_enter();

@@ -63,25 +63,12 @@ hid_t h5_watch_narrowing(const struct matrix *matrix, struct h5_narrowing *n)
     return plist;
 }
 
-int matfile_complain_too_large(const struct source *source, enum scalar type, int64_t row,
-                               int64_t col, struct error *err)
-{
-    return error_add(err, EXIT_INPUT,
-                     "%s:%s has an element that is too large for a %s, at row %" PRId64
-                     ", column %" PRId64 " (from 0); %s",
-                     source->file, source->dataset, scalar_name(type), row,
-                     source->matrix.complex ? col / 2 : col,
-                     type == SCALAR_DOUBLE    ? "scale the matrix, and store it as doubles"
-                     : source->matrix.complex ? "give --type z, or scale the matrix"
-                                              : "give --type d, or scale the matrix");
-}
-
 int h5_check_marks(const struct source *source, enum scalar type, const struct block *block,
                    const void *matrix, struct error *err)
 {
     for (int64_t i = 0; i < block->rows * block->cols; i++)
         if (has_mark(type, matrix, i))
-            return matfile_complain_too_large(source, type, block->row + i / block->cols,
-                                              block->col + i % block->cols, err);
+            return source_complain_too_large(source, type, block->row + i / block->cols,
+                                             block->col + i % block->cols, err);
     return 0;
 }

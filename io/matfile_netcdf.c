@@ -66,7 +66,7 @@ static bool may_hold_na(hid_t dataset)
 }
 
 /* Whether the attribute of netCDF's that tells the sign of integers is against that of the type. */
-static bool has_contrary_sign(hid_t dataset, struct matfile_value *mark)
+static bool has_contrary_sign(hid_t dataset, struct format_value *mark)
 {
     hid_t type = H5Dget_type(dataset);
     const char *contrary = H5Tget_sign(type) == H5T_SGN_NONE ? "false" : "true";
@@ -114,7 +114,7 @@ static void list_marks(hid_t dataset, const struct mark *mark, char *text, size_
 
 void h5_netcdf(hid_t dataset, struct source *source)
 {
-    struct matfile_value sign = {.name = "_Unsigned"};
+    struct format_value sign = {.name = "_Unsigned"};
     char *text = source->netcdf;
     list_marks(dataset, marks, text, sizeof source->netcdf);
     list_marks(dataset, similar, source->similar, sizeof source->similar);

@@ -27,7 +27,7 @@ enum {
 
 struct search {
     const struct source *source;
-    matfile_source *visit; /* may be null */
+    format_file_visit *visit; /* may be null */
     void *context;
     struct error *err;
     hid_t kept;    /* the file of the last source, kept open: likely that of the next one too */
@@ -387,8 +387,8 @@ int h5_check_sources(hid_t dataset, const struct source *source, struct virtual_
     return h5_settle(err->code, source->file, err);
 }
 
-int matfile_each_source(const struct source *source, matfile_source *visit, void *context,
-                        struct error *err)
+int matfile_each_file(const struct source *source, format_file_visit *visit, void *context,
+                      struct error *err)
 {
     struct search search = {.source = source, .visit = visit, .context = context, .err = err};
     h5_enter();
@@ -407,27 +407,4 @@ int matfile_each_source(const struct source *source, matfile_source *visit, void
     h5_settle(err->code, source->file, err);
     h5_leave();
     return err->code;
-}
-
-struct wanted {
-    const char *file;
-    bool found;
-    struct error *err;
-};
-
-static void compare(const char *file, void *context)
-{
-    struct wanted *wanted = context;
-    wanted->found |= file_is_same(wanted->file, file, wanted->err);
-}
-
-bool matfile_draws_on(const struct source *source, const char *file, struct error *err)
-{
-    struct error own = {0}; /* the search ends at the first complaint, and `err` may have some */
-    struct wanted wanted = {.file = file, .err = &own};
-    struct stat status;
-    if (file_leads(file, &status, &own))
-        matfile_each_source(source, compare, &wanted, &own);
-    error_append(err, &own);
-    return wanted.found;
 }

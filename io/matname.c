@@ -91,22 +91,29 @@ static const struct foreign {
      NULL},
 };
 
-/* The end of a path's last part, with its dot, and what it stands for; else null. */
-static const struct foreign *find_foreign(const char *file, const char **end)
+bool matname_ends(const char *file, const char *endings)
 {
-    *end = strrchr(file, '.');
-    const size_t length = *end ? strlen(*end) : 0;
-    for (size_t i = 0; length > 0 && i < sizeof foreign / sizeof *foreign; i++)
-        for (const char *at = foreign[i].ends; *at; at += strcspn(at, " "), at += *at == ' ')
-            if (strcspn(at, " ") == length && strncasecmp(at, *end, length) == 0)
-                return &foreign[i];
+    const size_t length = strlen(file);
+    for (const char *at = endings; *at; at += strcspn(at, " "), at += *at == ' ') {
+        const size_t count = strcspn(at, " ");
+        if (count <= length && strncasecmp(at, file + length - count, count) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What the end of a file's name stands for; else null. */
+static const struct foreign *find_foreign(const char *file)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (matname_ends(file, foreign[i].ends))
+            return &foreign[i];
     return NULL;
 }
 
 bool matname_is_foreign(const char *file)
 {
-    const char *end;
-    return find_foreign(file, &end);
+    return find_foreign(file);
 }
 
 static const char *last_of(const char *path)
@@ -117,8 +124,8 @@ static const char *last_of(const char *path)
 
 int matname_check_new(const char *file, const char *dataset, struct error *err)
 {
-    const char *end, *last = last_of(file);
-    const struct foreign *other = find_foreign(file, &end);
+    const char *end = strrchr(file, '.'), *last = last_of(file);
+    const struct foreign *other = find_foreign(file);
     const int stem = (int)(end ? end - file : 0);
     if (!last[0] || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
         return error_add(err, EXIT_USAGE, "%s names a directory: name the file in it, %s%s%s.h5",

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "matfile.h"
+#include "source.h"
 
 struct error;
 
@@ -14,6 +14,9 @@ struct error;
  * about names that are empty or too long, about URLs, and about a ~ that no shell has replaced. */
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
                   char dataset[DATASET_NAME_MAX], struct error *err);
+
+/* Whether a file's name ends in one of these, as in ".npy .npz", in letters of either case. */
+bool matname_ends(const char *file, const char *endings);
 
 /* Whether a file's name says by its end that it holds another format than HDF5, as .npy does. */
 bool matname_is_foreign(const char *file);

@@ -23,6 +23,7 @@ struct virtual_sources {
  * part and an imaginary part in turns.  All that counts elements or columns counts these, and
  * blocks of such a matrix begin and end at even columns. */
 struct matrix {
+    int format;                     /* of the file: format_of_matrix (format.h) */
     uint64_t object[3];             /* device, file and address of the dataset; all 0: unknown */
     int64_t rows, cols;             /* row-major extents, as h5py shows them */
     enum scalar elements;           /* in either byte order; OTHER: of another type */

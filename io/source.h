@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits.h>
+#include <stddef.h>
 
 #include "matrix.h"
 
@@ -36,3 +37,25 @@ struct source {
     bool unfinished;       /* an output that is not complete: its mark says so */
     char layout[128];      /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */
 };
+
+struct error;
+
+/* Complain (EXIT_INPUT) about a file that is not there, with what may be meant. */
+int source_complain_missing(const char *file, struct error *err);
+
+/* Open a file that exists, without a library.  Returns -1 after a complaint (EXIT_INPUT). */
+int source_open_file(const char *file, bool write, struct error *err);
+
+/* Read `bytes` bytes at an offset.  Returns 0, an errno, or -1 if the file ends before. */
+int source_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset);
+
+/* Complain (EXIT_INPUT) about a matrix that is unfinished.  Pure. */
+int source_check_finished(const struct source *source, struct error *err);
+
+/* Complain (EXIT_INPUT) that the element at this place of the file is too large for the type. */
+int source_complain_too_large(const struct source *source, enum scalar type, int64_t row,
+                              int64_t col, struct error *err);
+
+/* Find the sign's text in the file of a contiguous dataset, outside of the dataset's elements; it
+ * has been written as an attribute. */
+int source_find_sign(const struct source *source, struct file_sign *sign, struct error *err);

@@ -29,11 +29,11 @@ static const struct store_backend *backend_of(const struct matrix *matrix, enum 
                                               enum store_mode mode, enum store_way way)
 {
     type = stored_as(matrix, type);
-    if (mode == STORE_READ && way == STORE_HDF5)
-        return &store_hdf5;
+    if (mode == STORE_READ && way == STORE_LIBRARY && format_of_matrix(matrix)->read)
+        return &store_library;
     if (matrix->by_offset && matrix_holds(matrix, type))
         return &store_posix;
-    return matrix->by_chunks && chunks_convert(matrix, type) ? &store_chunks : &store_hdf5;
+    return matrix->by_chunks && chunks_convert(matrix, type) ? &store_chunks : &store_library;
 }
 
 bool store_by_offset(const struct matrix *matrix, enum scalar type, enum store_way way)
@@ -41,9 +41,9 @@ bool store_by_offset(const struct matrix *matrix, enum scalar type, enum store_w
     return backend_of(matrix, type, STORE_READ, way) == &store_posix;
 }
 
-bool store_through_hdf5(const struct matrix *matrix, enum scalar type, enum store_way way)
+bool store_through_library(const struct matrix *matrix, enum scalar type, enum store_way way)
 {
-    return backend_of(matrix, type, STORE_READ, way) == &store_hdf5;
+    return backend_of(matrix, type, STORE_READ, way) == &store_library;
 }
 
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err)
@@ -56,10 +56,10 @@ int store_check_bytes(const struct store *store, uint64_t bytes, struct error *e
                      store->source.file, bytes, store->source.file_bytes);
 }
 
-/* The HDF5 back end only reads; with STORE_HDF5, writes go by offset. */
+/* The library only reads; with STORE_LIBRARY, writes go by offset. */
 static enum store_way way_of(enum store_mode mode, enum store_way way)
 {
-    return mode == STORE_WRITE && way == STORE_HDF5 ? STORE_AUTO : way;
+    return mode == STORE_WRITE && way == STORE_LIBRARY ? STORE_AUTO : way;
 }
 
 /* Complain unless the file that is open has the sign that it is described with. */
@@ -91,12 +91,13 @@ int store_open(const struct source *source, enum scalar type, enum store_mode mo
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", source->file);
     const enum scalar stored = stored_as(&source->matrix, type);
     *s = (struct store){.backend = backend,
+                        .format = format_of_matrix(&source->matrix),
                         .source = *source,
                         .type = stored,
                         .widens = stored != type,
                         .mode = mode,
                         .descriptor = -1};
-    s->way = backend == &store_hdf5     ? STORE_HDF5
+    s->way = backend == &store_library  ? STORE_LIBRARY
              : backend == &store_chunks ? STORE_BUFFERED
                                         : way_of(mode, way);
     int rc = s->backend->open(s, err);
@@ -112,8 +113,10 @@ int store_open(const struct source *source, enum scalar type, enum store_mode mo
 
 const char *store_way_name(const struct store *store)
 {
-    static const char *const names[] = {"auto", "direct", "buffered", "mapped", "hdf5"};
-    return store->backend == &store_chunks ? "chunks" : names[store->way];
+    static const char *const names[] = {"auto", "direct", "buffered", "mapped"};
+    return store->backend == &store_chunks    ? "chunks"
+           : store->backend == &store_library ? store->format->name
+                                              : names[store->way];
 }
 
 size_t store_overhead_bytes(const struct matrix *matrix, enum scalar type, enum store_mode mode,

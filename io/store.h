@@ -2,36 +2,36 @@
  *
  * There are three back ends: "posix" moves the bytes of a contiguous native matrix by offset, by
  * direct I/O or through the page cache; "chunks" reads the chunks of a chunked matrix by offset and
- * decodes them; "hdf5" reads everything else.  Blocks in memory are packed row-major, block->cols
- * elements per row; the memory is the caller's.  (block.h cuts a block that is too large for one
- * buffer.)
+ * decodes them; "library" reads everything else, by the library of its format.  Blocks in memory
+ * are packed row-major, block->cols elements per row; the memory is the caller's.  (block.h cuts a
+ * block that is too large for one buffer.)
  *
  * Functions that return int return 0 or an exit code with a complaint in `err`.  They block, and
  * may be called from any thread; only store_open and store_close must not overlap with other calls
  * on the same store. */
 #pragma once
 
-#include "matfile.h"
+#include "format.h"
 
 struct store;
 
 enum store_mode { STORE_READ, STORE_WRITE };
 
-/* The I/O method.  AUTO is resolved once, at open: HDF5 for a matrix that only HDF5 can read;
+/* The I/O method.  AUTO is resolved once, at open: LIBRARY for a matrix that only that can read;
  * BUFFERED for one that is small or chunked, on a memory file system (tmpfs), mostly in the page
  * cache (inputs), or on a file system without direct I/O; otherwise DIRECT.  MAPPED writes through
  * a shared mapping and reads like BUFFERED; AUTO chooses it for writing a large matrix to a memory
  * file system on a node with at least STORE_MAPPING_CPUS CPUs. */
-enum store_way { STORE_AUTO, STORE_DIRECT, STORE_BUFFERED, STORE_MAPPED, STORE_HDF5 };
+enum store_way { STORE_AUTO, STORE_DIRECT, STORE_BUFFERED, STORE_MAPPED, STORE_LIBRARY };
 enum { STORE_MAPPING_CPUS = 8 };
 
-/* Whether a matrix would be read as elements of `type` by offset, or through HDF5; if neither, its
- * chunks are read by offset.  Pure. */
+/* Whether a matrix would be read as elements of `type` by offset, or through the library of its
+ * format; if neither, its chunks are read by offset.  Pure. */
 bool store_by_offset(const struct matrix *matrix, enum scalar type, enum store_way way);
-bool store_through_hdf5(const struct matrix *matrix, enum scalar type, enum store_way way);
+bool store_through_library(const struct matrix *matrix, enum scalar type, enum store_way way);
 
 /* Open a matrix as elements of `type`.  For STORE_WRITE the matrix must be by_offset and of that
- * type; HDF5 is treated as AUTO, and reading is allowed too.  Complains (EXIT_INPUT) if the file
+ * type; LIBRARY is treated as AUTO, and reading is allowed too.  Complains (EXIT_INPUT) if the file
  * does not exist here or has another size than source->file_bytes or, to be written, another sign
  * than source->sign, or if DIRECT or MAPPED was requested and is not possible.  On success *store
  * is the caller's, to be closed by store_close. */

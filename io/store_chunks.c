@@ -40,7 +40,7 @@ struct entry {
 
 struct chunk_store {
     int64_t across; /* chunks in a row of the matrix */
-    struct matfile_chunk *table;
+    struct format_chunk *table;
     int16_t *entry_of; /* each chunk's entry, or -1 */
     struct entry entries[ENTRIES_MAX];
     int count, next; /* entries; where the search for a free one starts */
@@ -67,10 +67,11 @@ static size_t chunks_overhead(const struct matrix *matrix, enum scalar type, enu
 {
     (void)mode, (void)way;
     size_t entry = ENTRY_BYTES + 2 * chunk_room(matrix->chunk_bytes);
-    size_t record = sizeof(struct matfile_chunk) + sizeof(int16_t);
+    size_t record = sizeof(struct format_chunk) + sizeof(int16_t);
     bool decoded = matrix->pipeline.count > 0 || !is_native(matrix, type);
     bool together = is_native(matrix, type) && matrix->chunk_bytes <= BATCH;
-    return matfile_list_overhead(matrix) + (size_t)matrix_chunks(matrix) * record +
+    return format_of_matrix(matrix)->list_overhead(matrix) +
+           (size_t)matrix_chunks(matrix) * record +
            (size_t)threads * ((decoded ? entry : 0) + (together ? BATCH : 0));
 }
 
@@ -91,7 +92,7 @@ static int chunks_open(struct store *s, struct error *err)
     if (!c || !c->table || !c->entry_of)
         return error_no_memory(err, "the index of chunks");
     memset(c->entry_of, -1, count * sizeof *c->entry_of);
-    return matfile_list_chunks(&s->source, c->table, err);
+    return s->format->list_chunks(&s->source, c->table, err);
 }
 
 static void chunks_close(struct store *s)
@@ -194,9 +195,9 @@ static int too_large(const struct store *s, const struct chunk_piece *p, int64_t
                      struct error *err)
 {
     const int64_t down = p->chunk / s->chunks->across, across = p->chunk % s->chunks->across;
-    return matfile_complain_too_large(&s->source, s->type,
-                                      down * s->source.matrix.chunk_rows + p->row + row,
-                                      across * s->source.matrix.chunk_cols + p->col + col, err);
+    return source_complain_too_large(&s->source, s->type,
+                                     down * s->source.matrix.chunk_rows + p->row + row,
+                                     across * s->source.matrix.chunk_cols + p->col + col, err);
 }
 
 /* Copy rows from a decoded chunk to the block, converting elements if necessary. */
@@ -260,7 +261,7 @@ static int allocate(struct entry *entry, size_t room, struct error *err)
 
 static int decode(const struct store *s, struct entry *entry, struct error *err)
 {
-    const struct matfile_chunk *chunk = &s->chunks->table[entry->chunk];
+    const struct format_chunk *chunk = &s->chunks->table[entry->chunk];
     size_t room = chunk_room(s->source.matrix.chunk_bytes);
     if (chunk->bytes > room)
         return damaged(s, entry->chunk, "it is longer than a chunk can be", err);
@@ -320,7 +321,7 @@ static void release(struct chunk_store *c, struct entry *entry)
 /* Whether the stored bytes of the chunk need no decoding or conversion. */
 static bool is_plain(const struct store *s, int64_t chunk)
 {
-    const struct matfile_chunk *c = &s->chunks->table[chunk];
+    const struct format_chunk *c = &s->chunks->table[chunk];
     return is_native(&s->source.matrix, s->type) &&
            chunk_is_plain(&s->source.matrix.pipeline, c->mask) &&
            c->bytes == s->source.matrix.chunk_bytes;
@@ -356,7 +357,7 @@ static bool is_small(const struct store *s, const struct chunk_piece *p)
 /* Whether the chunk of a small piece directly follows those of the batch, which has room for it. */
 static bool follows(const struct store *s, const struct batch *batch, const struct chunk_piece *p)
 {
-    const struct matfile_chunk *table = s->chunks->table;
+    const struct format_chunk *table = s->chunks->table;
     size_t bytes = s->source.matrix.chunk_bytes;
     return batch->count == 0 ||
            (batch->count < BATCH_MAX && (size_t)(batch->count + 1) * bytes <= BATCH &&

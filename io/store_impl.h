@@ -22,6 +22,7 @@ struct chunk_store;
 
 struct store {
     const struct store_backend *backend;
+    const struct format *format;
     struct source source;
     enum scalar type; /* that the back end reads or writes */
     bool widens;      /* store_read gives what these become (scalar_factor) */
@@ -34,10 +35,10 @@ struct store {
     size_t window;              /* bytes of it that may be in memory at a time */
     _Atomic uint64_t mapped;    /* bytes that are, at most */
     struct chunk_store *chunks; /* chunks */
-    struct matfile *matfile;    /* hdf5 */
+    struct matfile *matfile;    /* library */
 };
 
-extern const struct store_backend store_posix, store_chunks, store_hdf5;
+extern const struct store_backend store_posix, store_chunks, store_library;
 
 /* Complain (EXIT_INPUT) unless the file has the size that was described. */
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "checksum.h"
-#include "matfile.h"
+#include "source.h"
 
 enum { ROW_GROUPS = 64 };
 

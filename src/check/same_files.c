@@ -39,7 +39,7 @@ static int check_matrix(const struct source *theirs, struct error *err)
     struct source mine;
     struct error why = {0};
     char how[sizeof why.text + 4];
-    if (matfile_describe(theirs->file, theirs->dataset, &mine, &why)) {
+    if (format_describe(theirs->file, theirs->dataset, &mine, &why)) {
         if (why.code == EXIT_RUNTIME) { /* it is there, and cannot be read */
             error_append(err, &why);
             return err->code;

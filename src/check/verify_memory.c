@@ -28,7 +28,7 @@ static size_t vector_bytes(const struct problem *p, int classes)
 
 enum store_way verify_way(const struct problem *p, bool is_c)
 {
-    return is_c && p->io == STORE_HDF5 ? STORE_AUTO : p->io;
+    return is_c && p->io == STORE_LIBRARY ? STORE_AUTO : p->io;
 }
 
 int verify_rooms(const struct problem *p)

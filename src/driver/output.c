@@ -30,7 +30,7 @@ bool output_part_exists(const struct file_names *names, struct error *err)
 /* NAME_mean and NAME_deviation, beside C of that name, which output_check has found to be short
  * enough. */
 static void describe_vectors(const struct source *c, const struct statistics *statistics,
-                             const struct problem *p, struct matfile_vector vectors[2])
+                             const struct problem *p, struct format_vector vectors[2])
 {
     const char *const axis = p->scaling.axis == AXIS_ROWS ? "rows" : "columns";
     const struct {
@@ -39,8 +39,8 @@ static void describe_vectors(const struct source *c, const struct statistics *st
     } lines[] = {{"_mean", "means", statistics->mean},
                  {OUTPUT_DEVIATION, "standard deviations (divisor n - 1)", statistics->deviation}};
     for (int i = 0; i < 2; i++) {
-        struct matfile_vector *vector = &vectors[i];
-        *vector = (struct matfile_vector){.values = lines[i].values, .count = statistics->lines};
+        struct format_vector *vector = &vectors[i];
+        *vector = (struct format_vector){.values = lines[i].values, .count = statistics->lines};
         snprintf(vector->statistic, sizeof vector->statistic, "%s of the %s of A", lines[i].what,
                  axis);
         snprintf(vector->dataset, sizeof vector->dataset, "%s%s", c->dataset, lines[i].suffix);
@@ -51,13 +51,13 @@ static void describe_vectors(const struct source *c, const struct statistics *st
 static int add_statistics(struct output *output, const struct problem *p, struct error *err)
 {
     const struct source *c = &output->source;
-    struct matfile_vector vectors[2];
+    struct format_vector vectors[2];
     struct source now;
     describe_vectors(c, output->statistics, p, vectors);
     for (int i = 0; i < 2; i++)
-        if (matfile_add_vector(c, &vectors[i], err))
+        if (format_of_matrix(&c->matrix)->add_vector(c, &vectors[i], err))
             return err->code;
-    if (matfile_describe(c->file, c->dataset, &now, err) == 0)
+    if (format_describe(c->file, c->dataset, &now, err) == 0)
         output->source = now;
     return err->code;
 }
@@ -65,17 +65,17 @@ static int add_statistics(struct output *output, const struct problem *p, struct
 int output_compare_statistics(const struct source *c, const struct statistics *statistics,
                               const struct problem *p, bool may_be_alone, struct error *err)
 {
-    struct matfile_vector vectors[2];
-    struct matfile_found found = {.object = MATFILE_DATASET};
+    struct format_vector vectors[2];
+    struct format_found found = {.object = FORMAT_DATASET};
     struct error ignored = {0};
     if (p->scaling.axis == AXIS_NONE)
         return 0;
     describe_vectors(c, statistics, p, vectors);
     for (int i = 0; i < 2; i++) {
         if (may_be_alone)
-            matfile_lookup(c->file, vectors[i].dataset, &found, &ignored);
-        if (found.object != MATFILE_NOTHING)
-            matfile_compare_vector(c, &vectors[i], err);
+            format_lookup(c->file, vectors[i].dataset, &found, &ignored);
+        if (found.object != FORMAT_NOTHING)
+            format_of_matrix(&c->matrix)->compare_vector(c, &vectors[i], err);
     }
     return err->code;
 }
@@ -96,7 +96,7 @@ static int create_part(struct output *output, const struct options *options,
                        const struct problem *p, const struct output_attributes *attributes,
                        struct error *err)
 {
-    struct matfile_layout layout = {0};
+    struct format_layout layout = {0};
     struct source *source = &output->source;
     *source = (struct source){.matrix = {.rows = p->m, .cols = p->n, .complex = p->complex}};
     matrix_set_type(&source->matrix, p->held[OPERAND_C]);
@@ -108,7 +108,7 @@ static int create_part(struct output *output, const struct options *options,
          i++) /* of a run that was killed, as output_check has seen */
         unlink(output->names.beside[i]);
     leftovers_add(output->names.part, -1); /* a library may abort while it makes it */
-    if (matfile_create(source, true, &layout, attributes->list, err)) {
+    if (format_of(output->names.part)->create(source, true, &layout, attributes->list, err)) {
         leftovers_forget(output->names.part);
         return err->code;
     }
@@ -139,7 +139,7 @@ static int find_part(struct output *output, const struct options *options, const
     struct error why = {0};
     if (output->left == LEFT_MISPLACED && take_back(output, err))
         return err->code;
-    if (matfile_describe(part, options->output.dataset, source, &why))
+    if (format_describe(part, options->output.dataset, source, &why))
         return error_add(err, EXIT_INPUT, "%s; give --restart never to start from the beginning",
                          why.text);
     const bool there = file_exists(part, &status, err);
@@ -154,8 +154,7 @@ static int find_part(struct output *output, const struct options *options, const
                          "start from the beginning",
                          part);
     /* Of a run that could not give it the output's name: what is damaged is written anew. */
-    return source->unfinished ? 0
-                              : matfile_replace_text(source, MATFILE_MARK, MATFILE_MARK_NO, err);
+    return source->unfinished ? 0 : format_replace_text(source, FORMAT_MARK, FORMAT_MARK_NO, err);
 }
 
 /* Give the open file the mode and group of the file that it is to replace, which may be a private
@@ -257,9 +256,9 @@ static int sign(struct source *source, struct error *err)
 {
     struct file_sign *s = &source->sign;
     snprintf(s->text, sizeof s->text, "%016" PRIx64, draw_random());
-    if (matfile_replace_text(source, OUTPUT_SIGN, s->text, err))
+    if (format_replace_text(source, OUTPUT_SIGN, s->text, err))
         return err->code;
-    return matfile_find_sign(source, s, err);
+    return source_find_sign(source, s, err);
 }
 
 int output_sign(struct output *output, struct error *err)
@@ -289,8 +288,8 @@ int output_complete(const struct output *output, struct error *err)
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot sync %s to disk: %s",
                   output->names.part, error_disk_text(errno));
     if (!err->code && lend(output, err) == 0 &&
-        matfile_replace_text(&output->source, OUTPUT_SIGN, OUTPUT_UNSIGNED, err) == 0)
-        matfile_replace_text(&output->source, MATFILE_MARK, MATFILE_MARK_YES, err);
+        format_replace_text(&output->source, OUTPUT_SIGN, OUTPUT_UNSIGNED, err) == 0)
+        format_replace_text(&output->source, FORMAT_MARK, FORMAT_MARK_YES, err);
     return lock_again(output, err);
 }
 

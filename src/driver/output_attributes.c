@@ -24,7 +24,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
     const struct source *c = &p->sources[OPERAND_C];
     const struct scaling *s = &p->scaling;
     static const char *const marks[] = {"", "^T", "^H"};
-    const struct matfile_attribute list[] = {
+    const struct format_attribute list[] = {
         {.name = "formula", .text = attributes->formula},
         {.name = "alpha", .number = p->alpha},
         {.name = "beta", .number = p->beta},
@@ -46,11 +46,11 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = p->lower ? "triangle" : NULL, .text = "lower"},
         {.name = p->symmetric && p->complex ? "symmetry" : NULL,
          .text = problem_is_hermitian(p) ? "Hermitian" : "symmetric"},
-        {.name = options->verify ? MATFILE_CHECKSUM : NULL,
-         .text = MATFILE_CHECKSUM_UNKNOWN,
+        {.name = options->verify ? FORMAT_CHECKSUM : NULL,
+         .text = FORMAT_CHECKSUM_UNKNOWN,
          .fixed = true},
         {.name = OUTPUT_SIGN, .text = OUTPUT_UNSIGNED, .fixed = true},
-        {.name = MATFILE_MARK, .text = MATFILE_MARK_NO, .fixed = true},
+        {.name = FORMAT_MARK, .text = FORMAT_MARK_NO, .fixed = true},
     };
     int count = 0;
     memset(attributes->list, 0, sizeof attributes->list);
@@ -73,7 +73,7 @@ static bool is_one_of(const char *name, const char *const *names)
 
 /* Whether an attribute is there and is what it has to be; one that is fixed, and replaced later,
  * needs the length alone. */
-static bool is_as_made(const struct matfile_value *value, const struct matfile_attribute *expected)
+static bool is_as_made(const struct format_value *value, const struct format_attribute *expected)
 {
     if (!value->found)
         return false;
@@ -88,11 +88,11 @@ bool output_attributes_match(const struct source *source,
 {
     /* Operands may have moved since, and the program may be a newer one. */
     static const char *const may_differ[] = {"A_file", "B_file", "C0_file", "program", NULL};
-    struct matfile_value values[ATTRIBUTES] = {0};
+    struct format_value values[ATTRIBUTES] = {0};
     struct error ignored = {0};
     for (int i = 0; i < ATTRIBUTES; i++)
         values[i].name = attributes->list[i].name;
-    if (matfile_get_attributes(source, values, &ignored))
+    if (format_get_attributes(source, values, &ignored))
         return false;
     for (int i = 0; values[i].name; i++)
         if (is_one_of(values[i].name, may_differ) ? !values[i].text[0]
@@ -109,13 +109,13 @@ void output_compare_attributes(const struct recall *recall, const struct options
                                           "beta_imag", "center", "scale", "triangle",
                                           "symmetry",  "nan",    NULL};
     struct output_attributes expected;
-    struct matfile_value values[ATTRIBUTES] = {0};
+    struct format_value values[ATTRIBUTES] = {0};
     if (!recall->ours)
         return;
     output_attributes_make(&expected, options, p, 0, 0);
     for (int i = 0; i < ATTRIBUTES; i++)
         values[i].name = expected.list[i].name;
-    if (matfile_get_attributes(&recall->source, values, err))
+    if (format_get_attributes(&recall->source, values, err))
         return;
     for (int i = 0; values[i].name; i++)
         if (is_one_of(values[i].name, decided) && values[i].found &&
@@ -129,7 +129,7 @@ int output_attributes_record(const struct source *source, uint64_t checksum, str
 {
     char text[HASH_TEXT];
     print_hash(checksum, text);
-    return matfile_replace_text(source, MATFILE_CHECKSUM, text, err);
+    return format_replace_text(source, FORMAT_CHECKSUM, text, err);
 }
 
 static bool is_hash(const char *text)
@@ -140,30 +140,30 @@ static bool is_hash(const char *text)
 enum output_state output_state(const struct options *options, uint64_t identity, struct error *err)
 {
     enum { IDENTITY, PARTS, MARK, CHECKSUM };
-    struct matfile_value values[] = {[IDENTITY] = {.name = "identity"},
-                                     [PARTS] = {.name = "k_parts"},
-                                     [MARK] = {.name = MATFILE_MARK},
-                                     [CHECKSUM] = {.name = MATFILE_CHECKSUM},
-                                     {.name = NULL}};
+    struct format_value values[] = {[IDENTITY] = {.name = "identity"},
+                                    [PARTS] = {.name = "k_parts"},
+                                    [MARK] = {.name = FORMAT_MARK},
+                                    [CHECKSUM] = {.name = FORMAT_CHECKSUM},
+                                    {.name = NULL}};
     struct source source;
     struct error ignored = {0};
     struct stat status;
     char text[HASH_TEXT];
     print_hash(identity, text);
     if (!file_leads(options->output.file, &status, err) ||
-        matfile_describe(options->output.file, options->output.dataset, &source, &ignored) ||
-        matfile_get_attributes(&source, values, &ignored))
+        format_describe(options->output.file, options->output.dataset, &source, &ignored) ||
+        format_get_attributes(&source, values, &ignored))
         return OUTPUT_OTHER;
     bool parts = options->layers == 0 || values[PARTS].number == options->layers;
     if (!values[IDENTITY].found || strcmp(values[IDENTITY].text, text) != 0 || !parts)
         return OUTPUT_OTHER;
-    bool complete = values[MARK].found ? strcmp(values[MARK].text, MATFILE_MARK_YES) == 0
+    bool complete = values[MARK].found ? strcmp(values[MARK].text, FORMAT_MARK_YES) == 0
                                        : is_hash(values[CHECKSUM].text);
     return complete ? OUTPUT_COMPLETE : source.unfinished ? OUTPUT_UNFINISHED : OUTPUT_OTHER;
 }
 
 /* Take alpha or beta, or an imaginary part of theirs, as recorded. */
-static void recall_scalar(const char *what, const struct matfile_value *value, bool given,
+static void recall_scalar(const char *what, const struct format_value *value, bool given,
                           double *option, struct error *err)
 {
     if (given && value->found && *option != value->number)
@@ -175,7 +175,7 @@ static void recall_scalar(const char *what, const struct matfile_value *value, b
 }
 
 /* `letter`: of the operand, as in A^T, or with conjugate elements A^H. */
-static void recall_trans(char letter, const struct matfile_value *formula, bool given, bool *trans,
+static void recall_trans(char letter, const struct format_value *formula, bool given, bool *trans,
                          bool *conjugate, struct error *err)
 {
     static const char words[] = {'N', 'T', 'C'};
@@ -195,7 +195,7 @@ static void recall_trans(char letter, const struct matfile_value *formula, bool 
 /* An operand as C's attributes name it, and as the options do. */
 struct made_from {
     const char *what; /* A, B or C0 */
-    const struct matfile_value *file, *dataset;
+    const struct format_value *file, *dataset;
     bool given; /* by the user, so that it is not taken from C */
     struct operand_name *now;
 };
@@ -213,15 +213,15 @@ static bool have_same_last_name(const char *x, const char *y)
 }
 
 /* What is there; OTHER where that cannot be told, which the operand's own complaint says. */
-static enum matfile_object look_at(const char *file, const char *dataset, struct error *err)
+static enum format_object look_at(const char *file, const char *dataset, struct error *err)
 {
-    struct matfile_found found;
+    struct format_found found;
     struct error ignored = {0};
     struct stat status;
     const int before = err->complaints;
     if (!file_leads(file, &status, err))
-        return err->complaints > before ? MATFILE_OTHER : MATFILE_NOTHING;
-    return matfile_lookup(file, dataset, &found, &ignored) ? MATFILE_OTHER : found.object;
+        return err->complaints > before ? FORMAT_OTHER : FORMAT_NOTHING;
+    return format_lookup(file, dataset, &found, &ignored) ? FORMAT_OTHER : found.object;
 }
 
 /* Another dataset of the file that has the recorded one is another matrix. */
@@ -231,7 +231,7 @@ static void compare_given(const struct made_from *made, struct error *err)
     const char *recorded = made->dataset->text;
     if (!is_same_dataset(recorded, now->dataset) && made->file->found &&
         have_same_last_name(made->file->text, now->file) &&
-        look_at(now->file, recorded, err) == MATFILE_DATASET)
+        look_at(now->file, recorded, err) == FORMAT_DATASET)
         error_add(err, EXIT_INPUT,
                   "C was made from %s = \"%s\", not from the -%c \"%s\" that was given; leave -%c "
                   "out",
@@ -261,7 +261,7 @@ static void recall_operand(const struct made_from *made, const struct made_from 
     snprintf(now->dataset, sizeof now->dataset, "%s", made->dataset->text);
     if (!now->file[0] || (!one_file && !have_same_last_name(made->file->text, now->file)))
         snprintf(now->file, sizeof now->file, "%s", made->file->text);
-    if (look_at(now->file, now->dataset, err) == MATFILE_NOTHING)
+    if (look_at(now->file, now->dataset, err) == FORMAT_NOTHING)
         error_add(
             err, EXIT_INPUT,
             "C was made from %s = \"%s\" of %s, and there is no %s:%s; give -%c FILE.h5:/path "
@@ -273,7 +273,7 @@ static void recall_operand(const struct made_from *made, const struct made_from 
 static int recall_operands(const struct source *c, struct options *o, struct error *err)
 {
     enum { A_FILE, A_DATASET, B_FILE, B_DATASET, C_FILE, C_DATASET };
-    struct matfile_value values[] = {
+    struct format_value values[] = {
         [A_FILE] = {.name = "A_file"},
         [A_DATASET] = {.name = "A_dataset"},
         [B_FILE] = {.name = "B_file"},
@@ -285,7 +285,7 @@ static int recall_operands(const struct source *c, struct options *o, struct err
     const struct made_from a = {"A", &values[A_FILE], &values[A_DATASET], o->given.a, &o->a};
     const struct made_from b = {"B", &values[B_FILE], &values[B_DATASET], o->given.b, &o->b};
     const struct made_from c0 = {"C0", &values[C_FILE], &values[C_DATASET], o->given.c, &o->c};
-    if (matfile_get_attributes(c, values, err))
+    if (format_get_attributes(c, values, err))
         return err->code;
     recall_operand(&a, &b, err);
     recall_operand(&b, &a, err);
@@ -322,7 +322,7 @@ static void recall_type(struct options *options, const struct source *c, struct 
     options->convert = true;
 }
 
-static void recall_checksum(const struct matfile_value *value, struct recall *recall,
+static void recall_checksum(const struct format_value *value, struct recall *recall,
                             struct error *err)
 {
     recall->has_checksum = value->found;
@@ -335,7 +335,7 @@ static void recall_checksum(const struct matfile_value *value, struct recall *re
 
 /* A product in residues has another bound on its errors: that of what made C, not of what the
  * options say. */
-static void recall_kernels(const struct matfile_value *value, struct options *options)
+static void recall_kernels(const struct format_value *value, struct options *options)
 {
     int moduli = 0;
     const int algorithm = value->found ? algorithm_parse(value->text, &moduli) : ALGORITHM_NONE;
@@ -344,7 +344,7 @@ static void recall_kernels(const struct matfile_value *value, struct options *op
 }
 
 /* Whether C is the lower half alone; of what another program has made the option says it. */
-static void recall_triangle(const struct matfile_value *value, bool ours, struct options *options,
+static void recall_triangle(const struct format_value *value, bool ours, struct options *options,
                             struct error *err)
 {
     if (ours && !value->found && options->symmetric == SYMMETRIC_LOWER)
@@ -355,7 +355,7 @@ static void recall_triangle(const struct matfile_value *value, bool ours, struct
 }
 
 /* Which of the words it is; the first one where it is none. */
-static int recall_word(const struct matfile_value *value, const char *const words[3])
+static int recall_word(const struct format_value *value, const char *const words[3])
 {
     int found = 0;
     for (int i = 0; i < 3 && value->found; i++)
@@ -423,10 +423,10 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         SCALE,
         MISSING
     };
-    struct matfile_value values[] = {
+    struct format_value values[] = {
         [ALPHA] = {.name = "alpha"},        [BETA] = {.name = "beta"},
         [ALPHA_I] = {.name = "alpha_imag"}, [BETA_I] = {.name = "beta_imag"},
-        [FORMULA] = {.name = "formula"},    [CHECKSUM] = {.name = MATFILE_CHECKSUM},
+        [FORMULA] = {.name = "formula"},    [CHECKSUM] = {.name = FORMAT_CHECKSUM},
         [KERNELS] = {.name = "kernels"},    [TRIANGLE] = {.name = "triangle"},
         [CENTER] = {.name = "center"},      [SCALE] = {.name = "scale"},
         [MISSING] = {.name = "nan"},        {.name = NULL},
@@ -434,9 +434,9 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     struct stat status;
     if (!file_leads(o->output.file, &status, err))
         return err->code ? err->code : complain_no_output(o->output.file, err);
-    if (matfile_describe(o->output.file, o->output.dataset, &recall->source, err) ||
-        matfile_check_finished(&recall->source, err) ||
-        matfile_get_attributes(&recall->source, values, err))
+    if (format_describe(o->output.file, o->output.dataset, &recall->source, err) ||
+        source_check_finished(&recall->source, err) ||
+        format_get_attributes(&recall->source, values, err))
         return err->code;
     recall_scalar("alpha", &values[ALPHA], o->given.alpha, &o->alpha, err);
     recall_scalar("beta", &values[BETA], o->given.beta, &o->beta, err);

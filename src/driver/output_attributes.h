@@ -5,7 +5,7 @@
 #include "options.h"
 #include "problem.h"
 
-/* The attribute that is the sign of the run that writes the file (matfile.h). */
+/* The attribute that is the sign of the run that writes the file (format.h). */
 #define OUTPUT_SIGN "run"
 #define OUTPUT_UNSIGNED "----------------" /* before it, and when C is complete */
 
@@ -13,7 +13,7 @@ enum { ATTRIBUTES = 22, HASH_TEXT = 17 }; /* 16 digits, and the end */
 
 struct output_attributes {
     char formula[128], identity[HASH_TEXT], kernels[KERNELS_TEXT];
-    struct matfile_attribute list[ATTRIBUTES]; /* refers to the texts and to the problem */
+    struct format_attribute list[ATTRIBUTES]; /* refers to the texts and to the problem */
 };
 
 /* Make the attributes of the product of this identity (journal.h), made from so many parts of k.

@@ -98,7 +98,7 @@ static bool is_input(const struct guarded *g, const char *file, struct error *er
                  (options_add_c(options) && file_is_same(file, options->c.file, err)) ||
                  (options->machine[0] && file_is_same(file, options->machine, err));
     for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
-        found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->sources[i], file, err);
+        found = problem_reads(p, (enum operand)i) && format_draws_on(&p->sources[i], file, err);
     return found;
 }
 
@@ -294,7 +294,7 @@ int output_check_replaced(const struct options *options, struct error *err)
         return err->code;
     if (!S_ISREG(status.st_mode) || status.st_size == 0)
         return 0;
-    if (matfile_others(file, options->output.dataset, others, sizeof others, &why))
+    if (format_of(file)->others(file, options->output.dataset, others, sizeof others, &why))
         return error_add(err, EXIT_INPUT,
                          "%s; --force replaces only a file with C and nothing else: choose another "
                          "output with --output, or remove the file",
@@ -316,7 +316,7 @@ static void complain_taken(const struct file_names *names, const struct options 
     const char *file = names->output;
     struct source source;
     struct error ignored = {0};
-    if (matfile_describe(file, options->output.dataset, &source, &ignored) || !source.unfinished)
+    if (format_describe(file, options->output.dataset, &source, &ignored) || !source.unfinished)
         output_complain_exists(file, compared, err);
     else
         error_add(

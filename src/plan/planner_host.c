@@ -94,8 +94,8 @@ static int choose_readers(const struct query *q)
     const struct machine *machine = q->machine;
     bool decode = false;
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
-        decode |=
-            problem_reads(p, i) && p->matrix[i].pipeline.count > 0 && !problem_through_hdf5(p, i);
+        decode |= problem_reads(p, i) && p->matrix[i].pipeline.count > 0 &&
+                  !problem_through_library(p, i);
     int most = !machine->gpu ? 2 : decode ? DECODERS_MAX : READERS_MAX;
     int64_t share = max_i64(READERS_LEAST, READERS_NODE / machine->ranks_per_node);
     int readers = (int)min_i64(min_i64(most, share), machine->threads);

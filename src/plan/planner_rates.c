@@ -14,7 +14,6 @@ enum {
     GEMM_BLOCK = 128,    /* of C, side: what a multiprocessor computes at a time, more or less */
 };
 static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
-static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
 static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */
 /* A slab of a super-block: launches, events and slots; then votes, and ranks that wait for panels
  * that they share.  Measured on H100s and H200s with one and two ranks. */
@@ -65,8 +64,8 @@ double plan_read_rate(const struct problem *p, const struct machine *machine,
     double disk = machine->disk_read_bytes_per_s;
     if (operand != OPERAND_C)
         disk *= beside_copies(machine, plan);
-    if (problem_through_hdf5(p, operand)) /* one thread of each rank */
-        return fmin(disk, hdf5_bytes_per_s * reading_ranks(machine, plan));
+    if (problem_through_library(p, operand)) /* one thread of each rank */
+        return fmin(disk, problem_library_rate(p, operand) * reading_ranks(machine, plan));
     if (matrix->chunk_rows == 0)
         return disk * run_factor(machine, run);
     if (matrix->pipeline.count > 0)

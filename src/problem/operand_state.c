@@ -104,7 +104,7 @@ int operand_state_take(struct operand_state *state, const struct problem *p, str
     for (enum operand i = 0; i < OPERAND_COUNT && !err->code; i++) {
         t.operand = 1u << i;
         if (problem_reads(p, i))
-            matfile_each_source(&p->sources[i], add_file, &t, err);
+            format_each_file(&p->sources[i], add_file, &t, err);
     }
     return err->code;
 }
@@ -117,7 +117,7 @@ int operand_state_take_matrix(struct operand_state *state, const struct source *
     add_file(source->file, &t);
     t.samples = SOURCE_SAMPLES;
     if (!source->matrix.by_offset) /* the others have no sources, and may be locked */
-        matfile_each_source(source, add_file, &t, err);
+        format_each_file(source, add_file, &t, err);
     return err->code;
 }
 

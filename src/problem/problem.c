@@ -8,9 +8,14 @@ bool problem_by_offset(const struct problem *p, enum operand operand)
     return store_by_offset(&p->matrix[operand], p->held[operand], p->io);
 }
 
-bool problem_through_hdf5(const struct problem *p, enum operand operand)
+bool problem_through_library(const struct problem *p, enum operand operand)
 {
-    return store_through_hdf5(&p->matrix[operand], p->held[operand], p->io);
+    return store_through_library(&p->matrix[operand], p->held[operand], p->io);
+}
+
+double problem_library_rate(const struct problem *p, enum operand operand)
+{
+    return format_of_matrix(&p->matrix[operand])->library_bytes_per_s;
 }
 
 size_t problem_reading_bytes(const struct problem *p, int threads)

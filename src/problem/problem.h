@@ -180,10 +180,13 @@ const char *problem_kernels(const struct problem *p, const struct options *optio
 /* The bound of ozaki_proven for a product in residues. */
 double problem_proven(const struct problem *problem);
 
-/* Whether the operand's bytes are read by offset, or HDF5 reads it; when neither, its chunks are
- * read by offset. */
+/* Whether the operand's bytes are read by offset, or a library reads it; when neither, its chunks
+ * are read by offset. */
 bool problem_by_offset(const struct problem *p, enum operand operand);
-bool problem_through_hdf5(const struct problem *p, enum operand operand);
+bool problem_through_library(const struct problem *p, enum operand operand);
+
+/* Bytes a second that one thread reads by the library, roughly. */
+double problem_library_rate(const struct problem *p, enum operand operand);
 
 /* Host bytes that the files which are read need beside slots, each for itself, with so many
  * threads; and what the one that is written needs, and all files share.  The output is either

@@ -197,7 +197,7 @@ static void count_parts(struct problem *p)
 static int describe_c(const struct operand_name *name, struct source *source, struct error *err)
 {
     struct error why = {0};
-    if (matfile_describe(name->file, name->dataset, source, &why))
+    if (format_describe(name->file, name->dataset, source, &why))
         error_add(err, why.code, "%s; name the C that --beta adds by -c, or leave --beta out",
                   why.text);
     return why.code;
@@ -218,7 +218,7 @@ int problem_open(const struct options *options, struct source sources[OPERAND_CO
     enum operand end = problem_reads_c(p) ? OPERAND_COUNT : OPERAND_C;
     int failed = 0;
     for (enum operand i = 0; i < OPERAND_C; i++)
-        failed |= matfile_describe(names[i]->file, names[i]->dataset, &sources[i], err);
+        failed |= format_describe(names[i]->file, names[i]->dataset, &sources[i], err);
     if (problem_reads_c(p))
         failed |= describe_c(names[OPERAND_C], &sources[OPERAND_C], err);
     if (failed)
@@ -257,11 +257,11 @@ int problem_open(const struct options *options, struct source sources[OPERAND_CO
     for (enum operand i = 0; i < end; i++)
         if (problem_reads(p, i)) {
             check_netcdf(&sources[i], err);
-            matfile_check_finished(&sources[i], err);
+            source_check_finished(&sources[i], err);
         }
     for (enum operand i = 0; i < end; i++)
         if ((options->io == STORE_DIRECT && !problem_by_offset(p, i)) ||
-            (options->io == STORE_BUFFERED && problem_through_hdf5(p, i)))
+            (options->io == STORE_BUFFERED && problem_through_library(p, i)))
             error_add(err, EXIT_INPUT,
                       "%s (%s) cannot be read by offset: it has to be %s; leave --io at auto",
                       operand_names[i], sources[i].layout,

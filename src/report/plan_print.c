@@ -38,7 +38,7 @@ static const char *how_read(const struct problem *p, enum operand operand)
     if (!problem_reads(p, operand))
         return ", not read";
     bool without = matrix->by_offset || matrix->by_chunks;
-    return without && problem_through_hdf5(p, operand) ? ", but through H5Dread" : "";
+    return without && problem_through_library(p, operand) ? ", but through H5Dread" : "";
 }
 
 static const char *how_turned(const struct problem *p, enum operand operand)

@@ -1,7 +1,7 @@
 #include "version.h"
 
 #include "comm.h"
-#include "matfile.h"
+#include "format.h"
 #include "text.h"
 
 #ifndef DGEMM_OOC_GIT /* not built in a git repository, but maybe from a tarball of one */
@@ -14,7 +14,7 @@ const char *version_text(void)
     char mpi[128];
     comm_version(mpi, sizeof mpi);
     return text_make("%s (%s)\nbuilt with gcc %s, %s, %s, %s", DGEMM_OOC_VERSION, DGEMM_OOC_GIT,
-                     __VERSION__, mpi, matfile_version(),
+                     __VERSION__, mpi, format_versions(),
 #ifdef HAVE_CUDA
                      "CUDA for " DGEMM_OOC_ARCHES
 #else

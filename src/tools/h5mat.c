@@ -7,7 +7,7 @@
 #include "common_options.h"
 #include "error.h"
 #include "file.h"
-#include "matfile.h"
+#include "format.h"
 #include "rlimits.h"
 
 struct command {
@@ -54,7 +54,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static void print_version(FILE *stream, struct argp_state *state)
 {
     (void)state;
-    fprintf(stream, "h5mat %s (%s)\n", DGEMM_OOC_VERSION, matfile_version());
+    fprintf(stream, "h5mat %s (%s)\n", DGEMM_OOC_VERSION, format_versions());
 }
 
 int main(int argc, char **argv)

@@ -241,10 +241,10 @@ static void compare_pair(struct diff *d, const char *first, const char *second, 
     struct difference sum = {0};
     struct error own = {0};
     d->store[0] = d->store[1] = NULL;
-    int failed = matfile_describe(d->file[0], first, &d->source[0], &own);
-    failed |= matfile_describe(d->file[1], second, &d->source[1], &own);
+    int failed = format_describe(d->file[0], first, &d->source[0], &own);
+    failed |= format_describe(d->file[1], second, &d->source[1], &own);
     for (int i = 0; i < 2 && !failed; i++)
-        failed = matfile_check_finished(&d->source[i], &own);
+        failed = source_check_finished(&d->source[i], &own);
     if (!failed && open_both(d, &own) == 0 && compare_all(d, &sum, &own) == 0) {
         print_difference(d, &sum);
         d->different |= sum.over > 0;
@@ -277,7 +277,7 @@ static void add_name(const struct source *source, const struct error *problem, v
 static int list_open(struct list *list, const char *file, struct error *err)
 {
     *list = (struct list){0};
-    if (matfile_each(file, add_name, list, err))
+    if (format_each(file, add_name, list, err))
         return err->code;
     if (list->incomplete)
         return error_add(err, EXIT_RESOURCES, "no memory for the names in %s", file);

@@ -25,13 +25,14 @@
 struct gen {
     const char *name; /* as given */
     char dataset[DATASET_NAME_MAX];
+    const struct format *format;
     struct source source; /* of what is being made: its dataset is `<path>.part` */
     struct pattern pattern;
     const char *of_genotypes; /* an option that was given and is of them alone */
-    struct matfile_layout layout;
+    struct format_layout layout;
     bool force;
     bool new_file;
-    struct matfile_found part; /* what had the name of what is being made, in a file that existed */
+    struct format_found part;  /* what had the name of what is being made, in a file that existed */
     struct store *store;       /* contiguous */
     struct matfile *matfile;   /* chunked */
 };
@@ -114,7 +115,7 @@ static enum pattern_kind parse_pattern(struct argp_state *state, const char *tex
     return PATTERN_RANDOM;
 }
 
-static void parse_chunk(struct argp_state *state, const char *text, struct matfile_layout *layout)
+static void parse_chunk(struct argp_state *state, const char *text, struct format_layout *layout)
 {
     int64_t extents[2];
     if (!quantity_parse_extents(text, 2, extents))
@@ -209,7 +210,8 @@ static int name_matrix(struct gen *g, struct error *err)
         (int)sizeof g->source.dataset)
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", g->dataset);
     g->new_file = !file_leads(g->source.file, &status, err);
-    if (g->new_file && !err->code)
+    g->format = format_of(g->source.file);
+    if ((g->new_file || !g->format->create) && !err->code)
         matname_check_new(g->source.file, g->dataset, err);
     return err->code;
 }
@@ -217,28 +219,28 @@ static int name_matrix(struct gen *g, struct error *err)
 /* What is in the way is only removed on demand, and only once the new one is whole. */
 static int check_free(struct gen *g, struct error *err)
 {
-    struct matfile_found there;
+    struct format_found there;
     const char *file = g->source.file, *part = g->source.dataset;
     if (g->new_file)
         return 0;
-    if (matfile_lookup(file, g->dataset, &there, err) || matfile_lookup(file, part, &g->part, err))
+    if (format_lookup(file, g->dataset, &there, err) || format_lookup(file, part, &g->part, err))
         return err->code;
-    if (there.object == MATFILE_OTHER)
+    if (there.object == FORMAT_OTHER)
         return error_add(err, EXIT_INPUT,
                          "%s: \"%s\" is not a dataset, or its path leads through one; name another",
                          file, g->dataset);
-    if (there.object == MATFILE_DATASET && !g->force)
+    if (there.object == FORMAT_DATASET && !g->force)
         return error_add(err, EXIT_INPUT, "%s already holds \"%s\"; --force replaces it", file,
                          g->dataset);
-    if (g->part.object != MATFILE_NOTHING && !g->force)
+    if (g->part.object != FORMAT_NOTHING && !g->force)
         return error_add(err, EXIT_INPUT,
                          "%s holds an unfinished \"%s\": another h5mat is writing it, or was "
                          "killed; --force removes it",
                          file, part);
-    if (g->part.object == MATFILE_NOTHING)
+    if (g->part.object == FORMAT_NOTHING)
         return 0;
-    matfile_remove(file, part);
-    return matfile_lookup(file, part, &g->part, err);
+    g->format->remove(file, part);
+    return format_lookup(file, part, &g->part, err);
 }
 
 static int make_block(void *context, int64_t index, const struct block *block, void *buffer,
@@ -251,7 +253,7 @@ static int make_block(void *context, int64_t index, const struct block *block, v
                          (int)stop_signal, g->dataset);
     pattern_fill(&g->pattern, g->source.matrix.cols, block, buffer);
     return g->store ? store_write(g->store, block, buffer, err)
-                    : matfile_write(g->matfile, g->pattern.type, block, buffer, err);
+                    : g->format->write(g->matfile, g->pattern.type, block, buffer, err);
 }
 
 static int write_all(struct gen *g, struct error *err)
@@ -262,15 +264,15 @@ static int write_all(struct gen *g, struct error *err)
     if (m->by_offset)
         rc = store_open(&g->source, g->pattern.type, STORE_WRITE, STORE_AUTO, &g->store, err);
     else
-        rc = matfile_open_write(&g->source, &g->matfile, err);
+        rc = g->format->open(&g->source, true, &g->matfile, err);
     if (!rc && g->store)
         rc = store_reserve(g->store, err);
     if (!rc)
         rc = grid_each(&grid, scalar_size(g->pattern.type), make_block, g, err);
     if (!rc)
-        rc = g->store ? store_sync(g->store, err) : matfile_sync(g->matfile, err);
+        rc = g->store ? store_sync(g->store, err) : g->format->sync(g->matfile, err);
     store_close(g->store);
-    matfile_close(g->matfile);
+    g->format->close(g->matfile);
     return rc;
 }
 
@@ -278,7 +280,7 @@ static int write_all(struct gen *g, struct error *err)
 static void retract(const struct gen *g, struct error *err)
 {
     struct error why = {0};
-    if (matfile_retract(&g->source, g->part.missing, &why) == 0)
+    if (g->format->retract(&g->source, g->part.missing, &why) == 0)
         return;
     error_append(err, &why);
     error_add(err, err->code,
@@ -290,12 +292,12 @@ static int make_matrix(struct gen *g, struct error *err)
 {
     int rc = check_free(g, err);
     if (!rc)
-        rc = matfile_create(&g->source, g->new_file, &g->layout, NULL, err);
+        rc = g->format->create(&g->source, g->new_file, &g->layout, NULL, err);
     if (rc)
         return rc;
     rc = write_all(g, err);
     if (!rc)
-        rc = matfile_rename(&g->source, g->dataset, g->force, err);
+        rc = g->format->rename(&g->source, g->dataset, g->force, err);
     if (rc)
         retract(g, err);
     return rc;

@@ -5,6 +5,7 @@
 
 #include "common_options.h"
 #include "error.h"
+#include "format.h"
 #include "h5mat.h"
 #include "matname.h"
 
@@ -85,7 +86,7 @@ static void list_matrix(const struct source *source, const struct error *problem
 
 static int list_all(const char *file, struct error *err)
 {
-    int count = 0, rc = matfile_each(file, list_matrix, &count, err);
+    int count = 0, rc = format_each(file, list_matrix, &count, err);
     if (!rc && count == 0)
         rc = error_add(err, EXIT_INPUT, "%s: there is no two-dimensional dataset in it", file);
     return rc;
@@ -110,7 +111,7 @@ int h5mat_info(int argc, char **argv, struct error *err)
     if (strcmp(dataset, all) == 0)
         return list_all(file, err);
     struct source source;
-    rc = matfile_describe(file, dataset, &source, err);
+    rc = format_describe(file, dataset, &source, err);
     if (!rc)
         print_matrix(&source);
     return rc;

@@ -13,13 +13,14 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "matfile.h"
 #include "store.h"
 
 enum { SLOT_BYTES = 16 << 20, REPEAT = 7 };
 
 struct layout {
     const char *name;
-    struct matfile_layout how;
+    struct format_layout how;
 };
 
 static const struct layout layouts[] = {
@@ -41,12 +42,12 @@ static void stop(const struct error *err)
 }
 
 /* Create a matrix of values with 20 random bits, which compress to about a third. */
-static struct source make(const char *file, int64_t size, const struct matfile_layout *how)
+static struct source make(const char *file, int64_t size, const struct format_layout *how)
 {
     struct error err = {0};
     struct store *store;
     struct matfile *out;
-    struct source source = {.rows = size, .cols = size, .elements = SCALAR_DOUBLE};
+    struct source source = {.matrix = {.rows = size, .cols = size, .elements = SCALAR_DOUBLE}};
     struct block whole = {0, 0, size, size};
     double *data = malloc((size_t)(size * size) * sizeof *data);
     uint64_t state = 1;
@@ -64,13 +65,13 @@ static struct source make(const char *file, int64_t size, const struct matfile_l
             stop(&err);
         store_close(store);
     } else {
-        if (matfile_open_write(&source, &out, &err) ||
+        if (matfile_open(&source, true, &out, &err) ||
             matfile_write(out, SCALAR_DOUBLE, &whole, data, &err) || matfile_sync(out, &err))
             stop(&err);
         matfile_close(out);
     }
     free(data);
-    if (matfile_describe(file, "/A", &source, &err))
+    if (format_describe(file, "/A", &source, &err))
         stop(&err);
     return source;
 }
@@ -134,13 +135,13 @@ int main(int argc, char **argv)
     if (threads == 0)
         threads = omp_get_num_procs();
     snprintf(file, sizeof file, "%s/bench_chunks.%d.h5", argc > 3 ? argv[3] : "/dev/shm", getpid());
-    printf("%ld x %ld doubles, GB/s of them; %s\n", (long)size, (long)size, matfile_version());
+    printf("%ld x %ld doubles, GB/s of them; %s\n", (long)size, (long)size, format_versions());
     printf("%-28s %9s %9s %9s %9s %9s\n", "", "stored", "H5Dread", "1 thread", "threads",
            "opening");
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         struct source source = make(file, size, &layouts[i].how);
         double ignored, open_s;
-        double hdf5 = rate(&source, STORE_HDF5, 1, &ignored),
+        double hdf5 = rate(&source, STORE_LIBRARY, 1, &ignored),
                one = rate(&source, STORE_AUTO, 1, &ignored);
         double all = rate(&source, STORE_AUTO, threads, &open_s);
         printf("%-28s %6.0f MB %9.2f %9.2f %6.2f x%d %6.1f ms\n", layouts[i].name,

@@ -18,13 +18,14 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "matfile.h"
 #include "meter.h"
 #include "store.h"
 
 enum { ROW_BYTES = 1 << 20, SLOT_BYTES = 16 << 20, BLOCK_RUNS = 512, ALIGNMENT = 4096 };
 enum { THREADS_MAX = 64, COLS = ROW_BYTES / sizeof(double) };
 
-static struct source source = {.cols = COLS, .elements = SCALAR_DOUBLE};
+static struct source source = {.matrix = {.cols = COLS, .elements = SCALAR_DOUBLE}};
 static double seconds_each = 0.5;
 static char *slots[THREADS_MAX];
 
@@ -185,7 +186,7 @@ static void table(enum store_mode mode, const int *threads)
 
 static void make(const char *directory, double gigabytes)
 {
-    static const struct matfile_layout layout = {0};
+    static const struct format_layout layout = {0};
     struct store *store;
     struct error err = {0};
     source.matrix.rows = (int64_t)(gigabytes * 1e9 / SLOT_BYTES) * (SLOT_BYTES / ROW_BYTES);

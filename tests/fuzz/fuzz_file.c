@@ -58,10 +58,12 @@ static void check(const struct source *source)
         abort();
     if (matrix_chunks(&source->matrix) > 1 << 12)
         return;
-    if (store_overhead_bytes(source, SCALAR_DOUBLE, STORE_READ, STORE_BUFFERED, 1) < READABLE)
+    if (store_overhead_bytes(&source->matrix, SCALAR_DOUBLE, STORE_READ, STORE_BUFFERED, 1) <
+        READABLE)
         read_corners(source, STORE_BUFFERED);
-    if (store_overhead_bytes(source, SCALAR_DOUBLE, STORE_READ, STORE_HDF5, 1) < READABLE)
-        read_corners(source, STORE_HDF5);
+    if (store_overhead_bytes(&source->matrix, SCALAR_DOUBLE, STORE_READ, STORE_LIBRARY, 1) <
+        READABLE)
+        read_corners(source, STORE_LIBRARY);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -71,11 +73,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct source source;
     const char *file = fuzz_file(data, bytes);
     found.count = 0;
-    if (matfile_each(file, collect, &found, &err) && !err.text[0])
+    if (format_each(file, collect, &found, &err) && !err.text[0])
         abort();
     for (int i = 0; i < found.count; i++)
         check(&found.infos[i]);
-    if (matfile_describe(file, "A", &source, &err) == 0)
+    if (format_describe(file, "A", &source, &err) == 0)
         check(&source);
     return 0;
 }

@@ -6,9 +6,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 
+#include "matfile.h"
 #include "store.h"
 
-static const struct matfile_layout contiguous = {0};
+static const struct format_layout contiguous = {0};
 
 static inline double value_at(int64_t row, int64_t col)
 {
@@ -52,7 +53,7 @@ static inline struct source matrix(const char *file, int64_t rows, int64_t cols,
 
 /* Creates `file` with a dataset /g/A filled by value_at. */
 static inline struct source make(const char *file, int64_t rows, int64_t cols, enum scalar type,
-                                 const struct matfile_layout *layout)
+                                 const struct format_layout *layout)
 {
     struct error err = {0};
     struct source source = matrix(file, rows, cols, type);
@@ -76,11 +77,11 @@ static inline struct source make(const char *file, int64_t rows, int64_t cols, e
         store_close(store);
     } else {
         struct matfile *out;
-        succeed(matfile_open_write(&source, &out, &err), &err);
+        succeed(matfile_open(&source, true, &out, &err), &err);
         succeed(matfile_write(out, type, &whole, data, &err), &err);
         succeed(matfile_sync(out, &err), &err);
         matfile_close(out);
-        succeed(matfile_describe(file, "/g/A", &source, &err), &err);
+        succeed(format_describe(file, "/g/A", &source, &err), &err);
     }
     free(data);
     return source;

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "chunk.h"
+#include "matfile.h"
 #include "store.h"
 
 enum { ROWS = 61, COLS = 83 };
@@ -170,7 +171,7 @@ static struct source make(const char *name, const struct kind *kind, const hsize
     H5Pclose(plist);
     H5Sclose(space);
     H5Fclose(file);
-    succeed(matfile_describe(name, "A", &source, &err), &err);
+    succeed(format_describe(name, "A", &source, &err), &err);
     return source;
 }
 
@@ -193,7 +194,7 @@ static void compare(const struct source *source, enum scalar type)
     struct error err = {0};
     struct store *store;
     size_t element = scalar_size(type);
-    char *expected = read_whole(source, type, STORE_HDF5),
+    char *expected = read_whole(source, type, STORE_LIBRARY),
          *got = read_whole(source, type, STORE_AUTO);
     assert_memory_equal(got, expected, (size_t)(ROWS * COLS) * element);
     succeed(store_open(source, type, STORE_READ, STORE_AUTO, &store, &err), &err);
@@ -227,7 +228,7 @@ static void test_every_kind(void **state)
                             strstr(source.layout, ": read as raw chunks"));
                 assert_int_equal(!!strstr(source.layout, "decoded here"), filters[f][0] != '\0');
                 assert_int_equal(source.matrix.swapped, t % 2);
-                assert_false(store_through_hdf5(&source.matrix, SCALAR_DOUBLE, false));
+                assert_false(store_through_library(&source.matrix, SCALAR_DOUBLE, false));
                 compare(&source, SCALAR_DOUBLE);
                 compare(&source, SCALAR_FLOAT);
             }
@@ -276,20 +277,20 @@ static void test_other_filters(void **state)
     }
     H5Sclose(space);
     H5Fclose(file);
-    succeed(matfile_describe("other.h5", "scaled", &source, &err), &err);
+    succeed(format_describe("other.h5", "scaled", &source, &err), &err);
     assert_string_equal(source.layout,
                         "chunked 16x32 scaleoffset+gzip f64: read by HDF5 (scaleoffset)");
     compare(&source, SCALAR_DOUBLE);
-    succeed(matfile_describe("other.h5", "edges", &source, &err), &err);
+    succeed(format_describe("other.h5", "edges", &source, &err), &err);
     assert_string_equal(source.layout, "chunked 16x32 gzip f64: read by HDF5 (edges not filtered)");
     compare(&source, SCALAR_DOUBLE);
 }
 
-static int64_t largest_chunk(const struct source *source, struct matfile_chunk *chunk)
+static int64_t largest_chunk(const struct source *source, struct format_chunk *chunk)
 {
     struct error err = {0};
     int64_t count = matrix_chunks(&source->matrix), found = 0;
-    struct matfile_chunk *chunks = malloc((size_t)count * sizeof *chunks);
+    struct format_chunk *chunks = malloc((size_t)count * sizeof *chunks);
     succeed(matfile_list_chunks(source, chunks, &err), &err);
     for (int64_t i = 0; i < count; i++)
         if (chunks[i].bytes > chunks[found].bytes)
@@ -328,7 +329,7 @@ static bool is_readable(const struct source *source, const char *words)
 static void test_damage(void **state)
 {
     (void)state;
-    struct matfile_chunk chunk;
+    struct format_chunk chunk;
     static const char *const filters[] = {"f", "s1", "9f", "1"};
     for (int i = 0; i < 400; i++) {
         struct kind kind = {{16, 32}, H5T_IEEE_F64LE, filters[i % 4], false};
@@ -363,7 +364,7 @@ static void test_lengths(void **state)
             H5Dclose(dataset);
             H5Fclose(file);
             struct error err = {0};
-            succeed(matfile_describe("damaged.h5", "A", &source, &err), &err);
+            succeed(format_describe("damaged.h5", "A", &source, &err), &err);
             assert_false(is_readable(&source, "at row 16, column 32 is damaged: it"));
         }
 }
@@ -373,7 +374,7 @@ static void test_cut_short(void **state)
     (void)state;
     struct error err = {0};
     struct store *store;
-    struct matfile_chunk chunk;
+    struct format_chunk chunk;
     struct kind kind = {{16, 32}, H5T_IEEE_F64LE, "1", false};
     struct source source = make("short.h5", &kind, NULL);
     static double data[ROWS * COLS];
@@ -423,7 +424,7 @@ static void test_threads(void **state)
     pthread_t threads[6];
     struct kind kind = {{16, 32}, H5T_IEEE_F64LE, "s1f", false};
     struct source source = make("threads.h5", &kind, NULL);
-    double *expected = read_whole(&source, SCALAR_DOUBLE, STORE_HDF5);
+    double *expected = read_whole(&source, SCALAR_DOUBLE, STORE_LIBRARY);
     static const int64_t elements[] = {50, 16 * 32, 3000};
     for (int e = 0; e < 3; e++) {
         struct reading reading = {.expected = expected, .elements = elements[e]};
@@ -453,8 +454,9 @@ static void test_overhead(void **state)
     source.matrix.chunk_bytes = 16 * 32 * 8;
     assert_true(store_overhead_bytes(&source.matrix, SCALAR_FLOAT, STORE_READ, STORE_AUTO, 8) >=
                 alone + 16 * 16 * 32 * 8);
-    assert_int_equal(store_overhead_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_HDF5, 8),
-                     matfile_read_overhead(&source.matrix));
+    assert_int_equal(
+        store_overhead_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_LIBRARY, 8),
+        matfile_read_overhead(&source.matrix));
 }
 
 int main(void)

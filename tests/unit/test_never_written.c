@@ -102,7 +102,7 @@ static void reads_fill(const struct kind *kind, enum scalar type, enum store_way
     struct source source;
     struct store *store;
     unsigned char memory[ROWS * COLS * sizeof(double)];
-    succeed(matfile_describe("never.h5", "/A", &source, &err), &err);
+    succeed(format_describe("never.h5", "/A", &source, &err), &err);
     succeed(store_open(&source, type, STORE_READ, way, &store, &err), &err);
     for (int i = 0; i < 20; i++) {
         struct block b = {.rows = ROWS, .cols = COLS};
@@ -147,7 +147,7 @@ static void test_layout(enum layout layout)
         make_dataset(&kind);
         for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++) {
             reads_fill(&kind, (enum scalar)type, STORE_AUTO);
-            reads_fill(&kind, (enum scalar)type, STORE_HDF5);
+            reads_fill(&kind, (enum scalar)type, STORE_LIBRARY);
         }
     }
 }

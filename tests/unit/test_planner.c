@@ -213,7 +213,7 @@ static void test_decoders(void **state)
         int readers;
     } cases[] = {{0, true, STORE_AUTO, SIZE_MAX / 2, 16},
                  {1024, true, STORE_AUTO, SIZE_MAX / 2, 24},
-                 {1024, true, STORE_HDF5, SIZE_MAX / 2, 16},
+                 {1024, true, STORE_LIBRARY, SIZE_MAX / 2, 16},
                  {1024, false, STORE_AUTO, SIZE_MAX / 2, 2},
                  {1024, true, STORE_AUTO, (size_t)2 << 30, 12},
                  {8192, true, STORE_AUTO, (size_t)4 << 30, 1}};

@@ -16,7 +16,7 @@ enum { ROWS = 301, COLS = 1003 };
 
 static double data[ROWS][COLS];
 
-static struct problem make_problem(const struct matfile_layout *layout, enum axis axis)
+static struct problem make_problem(const struct format_layout *layout, enum axis axis)
 {
     struct error err = {0};
     struct matfile *file;
@@ -27,10 +27,10 @@ static struct problem make_problem(const struct matfile_layout *layout, enum axi
     a = matrix("a.h5", ROWS, COLS, SCALAR_DOUBLE);
     unlink("a.h5");
     succeed(matfile_create(&a, true, layout, NULL, &err), &err);
-    succeed(matfile_open_write(&a, &file, &err), &err);
+    succeed(matfile_open(&a, true, &file, &err), &err);
     succeed(matfile_write(file, SCALAR_DOUBLE, &all, data, &err), &err);
     matfile_close(file);
-    succeed(matfile_describe("a.h5", "/g/A", &a, &err), &err);
+    succeed(format_describe("a.h5", "/g/A", &a, &err), &err);
     p.matrix[OPERAND_A] = a.matrix;
     p.sources = &a;
     return p;
@@ -73,7 +73,7 @@ static void check_equal(const struct statistics *s)
 
 static void test_memory_and_threads_make_no_difference(void **state)
 {
-    const struct matfile_layout layouts[] = {{0}, {.chunk_rows = 50, .chunk_cols = 70}};
+    const struct format_layout layouts[] = {{0}, {.chunk_rows = 50, .chunk_cols = 70}};
     const size_t memories[] = {64 << 10, 500 << 10, 1 << 20, 64 << 20};
     (void)state;
     for (int i = 0; i < ROWS * COLS; i++)
@@ -99,7 +99,7 @@ static void test_memory_and_threads_make_no_difference(void **state)
 
 static void test_a_nan_is_refused(void **state)
 {
-    const struct matfile_layout contiguous_rows = {0};
+    const struct format_layout contiguous_rows = {0};
     const struct machine machine = {.threads = 3, .host_memory = 1 << 20};
     (void)state;
     for (int i = 0; i < ROWS * COLS; i++)

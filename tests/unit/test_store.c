@@ -8,8 +8,8 @@
 
 #include "matname.h"
 
-static const struct matfile_layout chunked = {.chunk_rows = 7, .chunk_cols = 5};
-static const struct matfile_layout compressed = {
+static const struct format_layout chunked = {.chunk_rows = 7, .chunk_cols = 5};
+static const struct format_layout compressed = {
     .chunk_rows = 16, .chunk_cols = 9, .gzip_level = 4, .shuffle = true};
 
 static void check_parts(const struct block *b, int64_t elements)
@@ -42,7 +42,7 @@ static void test_parts(void **state)
 static void test_round_trips(void **state)
 {
     (void)state;
-    static const struct matfile_layout *const layouts[] = {&contiguous, &chunked, &compressed};
+    static const struct format_layout *const layouts[] = {&contiguous, &chunked, &compressed};
     static const int64_t extents[][2] = {{1, 1}, {1, 50}, {50, 1}, {33, 47}, {0, 5}, {5, 0}};
     for (int l = 0; l < 3; l++)
         for (size_t e = 0; e < sizeof extents / sizeof *extents; e++)
@@ -53,7 +53,7 @@ static void test_round_trips(void **state)
                 bool empty = source.matrix.rows == 0 || source.matrix.cols == 0;
                 assert_int_equal(source.matrix.by_offset, l == 0 || empty);
                 read_blocks(&source, type, STORE_AUTO);
-                read_blocks(&source, type, STORE_HDF5);
+                read_blocks(&source, type, STORE_LIBRARY);
                 read_blocks(&source, SCALAR_DOUBLE, STORE_AUTO);
             }
 }
@@ -71,14 +71,14 @@ static void test_description(void **state)
     assert_string_equal(source.layout, "contiguous f64");
     assert_int_equal(source.offset % (1 << 20), 0);
     assert_true(source.file_bytes >= source.offset + 200 * 100 * 8);
-    assert_int_equal(matfile_describe("described.h5", "A", &source, &err), EXIT_INPUT);
+    assert_int_equal(format_describe("described.h5", "A", &source, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT,
                "described.h5: no dataset \"A\"; datasets here: /g/A (f64 200x100)");
     err = (struct error){0};
-    matfile_describe("described.h5", "g", &source, &err);
+    format_describe("described.h5", "g", &source, &err);
     complained(&err, EXIT_INPUT, "is a group");
     err = (struct error){0};
-    matfile_describe("missing.h5", "A", &source, &err);
+    format_describe("missing.h5", "A", &source, &err);
     complained(&err, EXIT_INPUT, "missing.h5: no such file");
 }
 
@@ -87,7 +87,7 @@ static void test_attributes(void **state)
     (void)state;
     struct error err = {0};
     struct source source = matrix("attributes.h5", 3, 4, SCALAR_DOUBLE);
-    static const struct matfile_attribute attributes[] = {
+    static const struct format_attribute attributes[] = {
         {.name = "operation", .text = "C = α A B"},
         {.name = "alpha", .number = 0.1},
         {.name = NULL},
@@ -118,17 +118,17 @@ static void test_attributes_are_read_and_replaced(void **state)
     struct error err = {0};
     struct stat before, after;
     struct source source = matrix("replaced.h5", 3, 4, SCALAR_DOUBLE);
-    static const struct matfile_attribute attributes[] = {
+    static const struct format_attribute attributes[] = {
         {.name = "operation", .text = "C = α A B"},
         {.name = "alpha", .number = 0.1},
         {.name = "sum", .text = "----", .fixed = true},
         {.name = NULL},
     };
-    struct matfile_value values[] = {{.name = "operation"},
-                                     {.name = "alpha"},
-                                     {.name = "sum"},
-                                     {.name = "beta"},
-                                     {.name = NULL}};
+    struct format_value values[] = {{.name = "operation"},
+                                    {.name = "alpha"},
+                                    {.name = "sum"},
+                                    {.name = "beta"},
+                                    {.name = NULL}};
     succeed(matfile_create(&source, true, &contiguous, attributes, &err), &err);
     assert_int_equal(stat(source.file, &before), 0);
     succeed(matfile_replace_text(&source, "sum", "1a2b", &err), &err);
@@ -152,7 +152,7 @@ static void test_vectors_are_compared_bit_by_bit(void **state)
     double values[COUNT];
     struct error err = {0};
     struct source source = matrix("vectors.h5", 3, 4, SCALAR_DOUBLE);
-    struct matfile_vector vector = {
+    struct format_vector vector = {
         .dataset = "A_mean", .statistic = "means", .values = values, .count = COUNT};
     for (int i = 0; i < COUNT; i++)
         values[i] = i == 5 ? NAN : i == 7 ? 0 : 1.0 / i;
@@ -180,16 +180,16 @@ static void test_an_unfinished_matrix_is_known(void **state)
     (void)state;
     struct error err = {0};
     struct source source = matrix("marked.h5", 3, 4, SCALAR_DOUBLE);
-    static const struct matfile_attribute attributes[] = {
-        {.name = MATFILE_MARK, .text = MATFILE_MARK_NO, .fixed = true}, {.name = NULL}};
+    static const struct format_attribute attributes[] = {
+        {.name = FORMAT_MARK, .text = FORMAT_MARK_NO, .fixed = true}, {.name = NULL}};
     succeed(matfile_create(&source, true, &contiguous, attributes, &err), &err);
-    assert_int_equal(matfile_check_finished(&source, &err), EXIT_INPUT);
+    assert_int_equal(source_check_finished(&source, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "is an unfinished output");
     err = (struct error){0};
-    succeed(matfile_replace_text(&source, MATFILE_MARK, MATFILE_MARK_YES, &err), &err);
+    succeed(matfile_replace_text(&source, FORMAT_MARK, FORMAT_MARK_YES, &err), &err);
     struct source now;
-    succeed(matfile_describe(source.file, source.dataset, &now, &err), &err);
-    succeed(matfile_check_finished(&now, &err), &err);
+    succeed(format_describe(source.file, source.dataset, &now, &err), &err);
+    succeed(source_check_finished(&now, &err), &err);
 }
 
 static void test_new_files(void **state)
@@ -233,9 +233,9 @@ static void test_failed_creation(void **state)
     (void)state;
     struct stat status;
     struct error err = {0};
-    static const struct matfile_attribute twice[] = {{.name = "x"}, {.name = "x"}, {.name = NULL}};
+    static const struct format_attribute twice[] = {{.name = "x"}, {.name = "x"}, {.name = NULL}};
     struct source source = matrix("failed.h5", 5, 5, SCALAR_DOUBLE);
-    struct matfile_found found;
+    struct format_found found;
     unlink("failed.h5");
     assert_int_equal(matfile_create(&source, true, &contiguous, twice, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "failed.h5: writing the attributes");
@@ -247,14 +247,14 @@ static void test_failed_creation(void **state)
     assert_int_equal(matfile_create(&source, false, &contiguous, twice, &err), EXIT_INPUT);
     err = (struct error){0};
     succeed(matfile_lookup("failed.h5", "/g/new", &found, &err), &err);
-    assert_int_equal(found.object, MATFILE_NOTHING);
+    assert_int_equal(found.object, FORMAT_NOTHING);
 }
 
 static void test_rename(void **state)
 {
     (void)state;
     struct error err = {0};
-    struct matfile_found found;
+    struct format_found found;
     struct source made = make("renamed.h5", 5, 6, SCALAR_DOUBLE, &contiguous);
     struct source other = matrix("renamed.h5", 2, 2, SCALAR_FLOAT);
     snprintf(other.dataset, sizeof other.dataset, "/B");
@@ -269,16 +269,16 @@ static void test_rename(void **state)
     complained(&err, EXIT_RUNTIME, "has removed or replaced \"/g/A\"");
     err = (struct error){0};
     succeed(matfile_retract(&made, "", &err), &err);
-    succeed(matfile_describe("renamed.h5", "/B", &other, &err), &err);
+    succeed(format_describe("renamed.h5", "/B", &other, &err), &err);
     assert_int_equal(other.matrix.cols, 6);
     read_blocks(&other, SCALAR_DOUBLE, STORE_AUTO);
     succeed(matfile_lookup("renamed.h5", "/g/A", &found, &err), &err);
-    assert_int_equal(found.object, MATFILE_NOTHING);
+    assert_int_equal(found.object, FORMAT_NOTHING);
     succeed(matfile_lookup("renamed.h5", "/g", &found, &err), &err);
-    assert_int_equal(found.object, MATFILE_OTHER);
+    assert_int_equal(found.object, FORMAT_OTHER);
     matfile_remove("renamed.h5", "/B");
     succeed(matfile_lookup("renamed.h5", "/B", &found, &err), &err);
-    assert_int_equal(found.object, MATFILE_NOTHING);
+    assert_int_equal(found.object, FORMAT_NOTHING);
 }
 
 static void test_other_sizes(void **state)
@@ -297,14 +297,14 @@ static void test_other_sizes(void **state)
     store_close(store);
     free(data);
 
-    for (enum store_way way = STORE_AUTO; way <= STORE_HDF5; way++) {
+    for (enum store_way way = STORE_AUTO; way <= STORE_LIBRARY; way++) {
         err = (struct error){0};
         assert_int_equal(store_open(&source, SCALAR_DOUBLE, STORE_READ, way, &store, &err),
                          EXIT_INPUT);
         complained(&err, EXIT_INPUT, "where it was examined");
     }
     err = (struct error){0};
-    assert_int_equal(matfile_describe("sizes.h5", "/g/A", &again, &err), EXIT_INPUT);
+    assert_int_equal(format_describe("sizes.h5", "/g/A", &again, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "cut short");
     unlink("sizes.h5");
     err = (struct error){0};
@@ -319,12 +319,12 @@ static void test_lock(void **state)
     struct source source = make("locked.h5", 3, 3, SCALAR_DOUBLE, &contiguous);
     int descriptor = open("locked.h5", O_RDWR);
     assert_int_equal(flock(descriptor, LOCK_EX), 0);
-    assert_int_equal(matfile_describe("locked.h5", "/g/A", &source, &err), EXIT_INPUT);
+    assert_int_equal(format_describe("locked.h5", "/g/A", &source, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "locked.h5 is open for writing elsewhere: close it there");
     complained(&err, EXIT_INPUT, "HDF5_USE_FILE_LOCKING=FALSE");
     close(descriptor);
     err = (struct error){0};
-    succeed(matfile_describe("locked.h5", "/g/A", &source, &err), &err);
+    succeed(format_describe("locked.h5", "/g/A", &source, &err), &err);
 }
 
 static void *read_some(void *context)
@@ -344,7 +344,7 @@ static void *read_some(void *context)
 static void test_threads(void **state)
 {
     (void)state;
-    static const struct matfile_layout *const layouts[] = {&contiguous, &compressed};
+    static const struct format_layout *const layouts[] = {&contiguous, &compressed};
     for (int l = 0; l < 2; l++) {
         struct error err = {0};
         struct store *store;

@@ -301,7 +301,8 @@ static void test_choice(void **state)
     assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_AUTO), 0);
     assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_BUFFERED),
                      0);
-    assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_HDF5), 0);
+    assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_LIBRARY),
+                     0);
     assert_int_equal(store_shared_bytes(&source.matrix, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT),
                      pool_bytes());
     chooses(&source, STORE_READ, "buffered");
