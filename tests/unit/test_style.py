@@ -86,7 +86,7 @@ def test_one_meaning_of_a_struct():
     assert not {tag: paths for tag, paths in found.items() if len(paths) > 1}
 
 
-# What a process has once is theirs, and of the tools; the HDF5 library is such a thing, behind a lock.
+# What a process has once is theirs, and of the tools; the library of a format is such a thing, behind a lock.
 PROCESS = {"src/main.c", "src/driver/process.c", "io/matfile_hdf5.c", "io/matfile_driver.c",
            "src/driver/journal.c"}  # and the journal, whose buffer rank 0 alone reads lines into
 
@@ -146,16 +146,35 @@ def test_plan_includes_nothing_of_files(path):
     assert system <= PURE_HEADERS and not ours & io
 
 
+def without_comments(path):
+    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+
+
+FORMAT = re.compile(r'hdf5|\bh5_|\bhid_t\b|"matfile', re.I)
+
+
+def test_one_format_is_of_io_alone():
+    """What is read and written is behind the table of formats: no other code names HDF5 or its functions."""
+    found = []
+    for path in SOURCES:
+        if path.relative_to(ROOT).parts[0] in {"src", "kernels"} and path.suffix not in {".js", ".css"}:
+            code = re.sub(r'^(#include .*)|"(?:\\.|[^"\\])*"', lambda m: m[1] or "", without_comments(path), flags=re.M)
+            found += [f"{path.name}: {word}" for word in FORMAT.findall(code) + re.findall(r"\bH5[A-Z]\w*", code)]
+    assert not found, "\n".join(found)
+
+
+def test_one_library_is_of_io_alone():
+    objects = (filter(Path.exists, made_of(modules)) for modules in (["io/*"], ["src/*", "src/*/*", "kernels/*"]))
+    library, others = ({name for name in symbols(some, "--undefined-only") if name.startswith("H5")} for some in objects)
+    assert library and not others
+
+
 # What the product may have.  Raising one of these is a commit of its own that says why.
 LINES_OF_ALL, PARAMETERS = 45_520, 8
 MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/problem/problem.h": ("problem", 27), "src/problem/options.h": ("options", 53),
            "src/check/check.h": ("check", 55), "src/run/run_state.h": ("run", 32)}
 HEAD = re.compile(r"^(?:(?:static|inline|const|extern) )*(?:(?:struct|enum|unsigned) )?\w+[\s*]+(\w+)"
                   r"\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*[{;]", re.M)
-
-
-def without_comments(path):
-    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
 
 
 def test_budget_of_lines():
