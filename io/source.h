@@ -21,7 +21,7 @@ struct source {
     struct matrix matrix;
     char file[PATH_MAX]; /* the target's file, if the dataset is behind an external link */
     char dataset[DATASET_NAME_MAX];
-    char parts[2][PART_NAME_MAX]; /* of complex elements: what the file calls their members */
+    char parts[2][PART_NAME_MAX]; /* of complex elements: what the file calls them, if it does */
     uint64_t offset;              /* bytes from the start of the file; only when by_offset */
     uint64_t file_bytes;          /* file size: all ranks have to see the same */
     double fill;                  /* the value of chunks that were never written, */

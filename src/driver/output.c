@@ -85,10 +85,7 @@ static void name_parts(const struct problem *p, struct source *c)
 {
     static const char h5py[2][PART_NAME_MAX] = {"r", "i"};
     const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
-    memcpy(c->parts,
-           a->matrix.complex   ? a->parts
-           : b->matrix.complex ? b->parts
-                               : h5py,
+    memcpy(c->parts, a->parts[0][0] ? a->parts : b->parts[0][0] ? b->parts : h5py,
            sizeof c->parts);
 }
 
