@@ -78,6 +78,16 @@ static int check_sign(const struct store *s, struct error *err)
                      s->source.file);
 }
 
+int store_check_readable(const struct source *source, enum scalar type, struct error *err)
+{
+    const struct matrix *matrix = &source->matrix;
+    if (!store_through_library(matrix, type, STORE_AUTO) || format_of_matrix(matrix)->read)
+        return 0;
+    return error_add(err, EXIT_INPUT,
+                     "%s (%s) is not converted to %s while it is read: store it so", source->file,
+                     source->layout, scalar_name(type));
+}
+
 int store_open(const struct source *source, enum scalar type, enum store_mode mode,
                enum store_way way, struct store **store, struct error *err)
 {
@@ -86,6 +96,8 @@ int store_open(const struct source *source, enum scalar type, enum store_mode mo
     if (mode == STORE_WRITE && !backend->write)
         return error_add(err, EXIT_INPUT, "%s:%s (%s) cannot be written by offset as %s",
                          source->file, source->dataset, source->layout, scalar_name(type));
+    if (mode == STORE_READ && store_check_readable(source, type, err))
+        return err->code;
     struct store *s = malloc(sizeof *s);
     if (!s)
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", source->file);

@@ -30,6 +30,10 @@ enum { STORE_MAPPING_CPUS = 8 };
 bool store_by_offset(const struct matrix *matrix, enum scalar type, enum store_way way);
 bool store_through_library(const struct matrix *matrix, enum scalar type, enum store_way way);
 
+/* Complain (EXIT_INPUT) where elements would have to be converted, and the format has no library
+ * that does it.  Pure. */
+int store_check_readable(const struct source *source, enum scalar type, struct error *err);
+
 /* Open a matrix as elements of `type`.  For STORE_WRITE the matrix must be by_offset and of that
  * type; LIBRARY is treated as AUTO, and reading is allowed too.  Complains (EXIT_INPUT) if the file
  * does not exist here or has another size than source->file_bytes or, to be written, another sign

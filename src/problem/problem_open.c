@@ -258,6 +258,7 @@ int problem_open(const struct options *options, struct source sources[OPERAND_CO
         if (problem_reads(p, i)) {
             check_netcdf(&sources[i], err);
             source_check_finished(&sources[i], err);
+            store_check_readable(&sources[i], p->held[i], err);
         }
     for (enum operand i = 0; i < end; i++)
         if ((options->io == STORE_DIRECT && !problem_by_offset(p, i)) ||

@@ -27,6 +27,7 @@ static int plain_describe(struct source *source, struct error *err)
     m->rows = status.st_size / COLS / (int64_t)sizeof(double);
     m->by_offset = true;
     source->file_bytes = (uint64_t)status.st_size;
+    strcpy(source->layout, "rows of 20");
     return 0;
 }
 
@@ -58,6 +59,7 @@ static void test_is_read_by_offset(void **state)
     (void)state;
     struct error err = {0};
     struct source source;
+    struct store *store;
     make_plain("a.20");
     succeed(format_describe("a.20", "any", &source, &err), &err);
     assert_ptr_equal(format_of_matrix(&source.matrix), &format_plain);
@@ -66,6 +68,10 @@ static void test_is_read_by_offset(void **state)
     read_blocks(&source, SCALAR_DOUBLE, STORE_AUTO);
     read_blocks(&source, SCALAR_DOUBLE, STORE_LIBRARY); /* there is none */
     assert_false(store_through_library(&source.matrix, SCALAR_DOUBLE, STORE_LIBRARY));
+    assert_int_equal(store_open(&source, SCALAR_FLOAT, STORE_READ, STORE_AUTO, &store, &err),
+                     EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "a.20 (rows of 20) is not converted to float");
+    err = (struct error){0};
     assert_int_equal(format_describe("none.20", "A", &source, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "none.20: no such file");
 }
