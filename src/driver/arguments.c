@@ -453,14 +453,7 @@ int arguments_parse(int argc, char **argv, FILE *out, struct options *options, s
     struct parse parse = {.options = options};
     bool given[sizeof option_table / sizeof *option_table] = {0};
     struct error known = {0};
-    memset(options, 0, sizeof *options); /* ranks compare them, padding and all */
-    options->alpha = 1;
-    options->algorithm = ALGORITHM_AUTO;
-    options->bind = true;
-    options->layers = 1;
-    options->verify = VERIFY_ONLINE;
-    options->checkpoint_s = 900;
-    options->type = SCALAR_DOUBLE;
+    options_begin(options);
     option_words(option_table, argv + 1, take_note, given, &parse.err);
     parse.left_out = parse.err.code;
     parse.from_environment = true;

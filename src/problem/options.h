@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "kernel.h"
 #include "scaling.h"
@@ -61,6 +62,20 @@ struct options {
     bool quiet, verbose;
     bool about; /* nothing but --help or the like was asked for, and is printed */
 };
+
+/* What holds where the user says nothing; all else is 0, padding and all, since ranks compare their
+ * options byte by byte. */
+static inline void options_begin(struct options *o)
+{
+    memset(o, 0, sizeof *o);
+    o->alpha = 1;
+    o->algorithm = ALGORITHM_AUTO;
+    o->bind = true;
+    o->layers = 1;
+    o->verify = VERIFY_ONLINE;
+    o->checkpoint_s = 900;
+    o->type = SCALAR_DOUBLE;
+}
 
 /* Whether beta is not 0. */
 static inline bool options_add_c(const struct options *o)

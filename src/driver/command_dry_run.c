@@ -1,77 +1,79 @@
 /* --dry-run: a plan, and its simulated run. */
 #include <stdio.h>
 
-#include "advice.h"
+#include "command.h"
 #include "device.h"
 #include "error.h"
 #include "launcher.h"
 #include "output_check.h"
 #include "ozaki.h"
 #include "plan_print.h"
-#include "problem_open.h"
 #include "quantity.h"
-#include "session.h"
 #include "spread.h"
 
 /* Complain or warn where a run on this computer would not have a GPU. */
-static void check_gpu(const struct options *o, struct error *err)
+static void check_gpu(const struct caller *caller, struct error *err)
 {
+    const struct options *o = caller->options;
     if (o->device == CHOOSE_GPU)
         error_add(err, EXIT_RESOURCES,
                   "no GPU can be used here: %s; give --machine to plan for one that is elsewhere",
                   device_gpu_absence());
     else if (o->device == CHOOSE_AUTO && o->algorithm == ALGORITHM_AUTO)
-        session_warn_of_cpu();
+        hardware_warn_of_cpu(caller);
 }
 
 /* Say what a GPU's running sums would take as a product in residues, with as many moduli as the
  * operands need, and how accurate that is; or that this would not be faster. */
-static void suggest_residues(const struct session *s)
+static void suggest_residues(const struct invocation *c)
 {
     enum { CLEARLY_PERCENT = 95 };
-    const struct problem *p = &s->problem;
-    struct session other = *s;
+    const struct problem *p = &c->job.problem;
+    const struct machine *machine = &c->hardware.machine;
+    const double now = c->outlook.all.wall_s;
+    struct options options = c->options;
+    const struct caller caller = {.options = &options, .comm = c->caller.comm};
+    struct job other = {.problem = *p};
+    struct outlook outlook;
     struct spread spread = {0};
-    if (!s->hardware.machine.gpu || p->moduli > 0 || p->exact || !problem_reads_ab(p) ||
-        p->scaling.axis)
+    struct error cannot = {0};
+    if (!machine->gpu || p->moduli > 0 || p->exact || !problem_reads_ab(p) || p->scaling.axis)
         return;
     other.problem.moduli = ozaki_moduli(p->type, p->complex);
-    if (spread_probe(&other.problem, &spread, &other.err))
+    if (spread_probe(&other.problem, &spread, &cannot))
         return;
     other.problem.moduli = (int)max_i64(spread.moduli, other.problem.moduli);
-    other.options.algorithm = ALGORITHM_OZAKI;
+    options.algorithm = ALGORITHM_OZAKI;
     work_begin(&other.progress.left, &other.problem);
-    session_plan_all(&other);
-    double seconds = other.record.predicted.wall_s;
-    if (other.err.code)
+    if (job_foresee(&caller, machine, &other, &outlook, &cannot))
         return;
-    if (100 * seconds > CLEARLY_PERCENT * s->record.predicted.wall_s)
-        fprintf(s->out, "            --algo ozaki would not be faster\n");
+    if (100 * outlook.all.wall_s > CLEARLY_PERCENT * now)
+        fprintf(c->out, "            --algo ozaki would not be faster\n");
     else if (spread.moduli == 0)
-        fprintf(s->out,
+        fprintf(c->out,
                 "            --algo ozaki does not suit these operands: their dynamic range is too "
                 "wide\n");
     else
         fprintf(
-            s->out,
+            c->out,
             "            --algo ozaki:%d: %s instead of %s; error bound of a row: %.2g u |a| |B|\n",
-            other.problem.moduli, quantity_time(seconds), quantity_time(s->record.predicted.wall_s),
+            other.problem.moduli, quantity_time(outlook.all.wall_s), quantity_time(now),
             problem_proven(&other.problem));
-    fflush(s->out);
+    fflush(c->out);
 }
 
 /* Print what would make such a run faster; where its ranks would be is not known. */
-static void advise(const struct session *s, int gpus)
+static void advise(const struct invocation *c, int gpus)
 {
-    const struct attempt *attempt = &s->attempt;
-    const struct machine *m = &s->hardware.machine;
+    const struct attempt *attempt = &c->outlook.first;
+    const struct machine *m = &c->hardware.machine;
     const struct advice advice = {.problem = &attempt->problem,
                                   .machine = m,
                                   .request = &attempt->request,
                                   .predicted = &attempt->predicted,
                                   .computers = (int)ceil_div(m->ranks, m->ranks_per_node),
                                   .gpus = gpus};
-    advice_print(&advice, s->out);
+    advice_print(&advice, c->out);
 }
 
 /* Where a file has only the shape of an operand, its elements are to come. */
@@ -81,11 +83,30 @@ static void assume_written(struct problem *p)
         p->matrix[i].by_offset |= p->matrix[i].never_written;
 }
 
-int session_dry_run(struct session *s)
+/* Describe the product and plan it, on a machine that is `here` or has its rates from a file. */
+static void plan(struct invocation *c, bool here)
 {
-    const struct options *o = &s->options;
-    struct file_names *names = &s->output.names;
-    struct machine *m = &s->hardware.machine;
+    const struct options *o = &c->options;
+    struct job *job = &c->job;
+    struct problem *p = &job->problem;
+    struct machine *m = &c->hardware.machine;
+    job_describe(&c->caller, job, &c->err);
+    if (!job->described || output_check_dataset(o, p, &c->err) ||
+        output_check_beside(&c->names, o, p, &c->err))
+        return;
+    const struct prober alone = {0, 1};
+    assume_written(p);
+    double computers = (double)ceil_div(m->ranks, m->ranks_per_node);
+    if (here)
+        machine_see_disk(computers * machine_probe_disk(p, &alone, m), m);
+    work_begin(&job->progress.left, p);
+    job_foresee(&c->caller, m, job, &c->outlook, &c->err);
+}
+
+int command_dry_run(struct invocation *c)
+{
+    const struct options *o = &c->options;
+    struct machine *m = &c->hardware.machine;
     struct device_info info;
     struct error refused = {0};
     const bool here = !o->machine[0];
@@ -93,48 +114,38 @@ int session_dry_run(struct session *s)
     int launched = o->ranks ? ranks : launcher_local_size();
     int local = o->ranks_per_node ? o->ranks_per_node : launched;
     int gpus = o->device != CHOOSE_CPU ? device_gpu_count() : 0;
-    bool gpu = gpus > 0 && device_gpu_info(0, &info, &s->err) == 0;
+    bool gpu = gpus > 0 && device_gpu_info(0, &info, &c->err) == 0;
     const struct device_info *known = gpu ? &info : NULL;
     int sharing = gpu ? (int)ceil_div(local, gpus) : 1;
-    file_names_make(names, o->output.file, &s->err);
+    c->caller = (struct caller){.options = o, .comm = &c->comm, .warnings = stderr};
+    file_names_make(&c->names, o->output.file, &c->err);
     if (!gpu && here)
-        check_gpu(o, &s->err);
+        check_gpu(&c->caller, &c->err);
     machine_probe(o, ranks, local, machine_cpus() / local, known, sharing, m);
     if (gpu && sharing == 1)
         machine_see_link(device_gpu_link(0), m);
     if (!here)
-        machine_read(o, m, &s->err);
+        machine_read(o, m, &c->err);
     m->ranks = o->ranks ? o->ranks : m->ranks;
     m->ranks_per_node = o->ranks_per_node ? o->ranks_per_node : m->ranks_per_node;
-    s->described = problem_open(o, &s->problem, &s->err) == 0 &&
-                   session_choose_moduli(o, &s->problem, &s->err) == 0;
-    if (s->described && output_check_dataset(o, &s->problem, &s->err) == 0 &&
-        output_check_beside(names, o, &s->problem, &s->err) == 0) {
-        const struct prober alone = {0, 1};
-        assume_written(&s->problem);
-        double computers = (double)ceil_div(m->ranks, m->ranks_per_node);
-        if (here)
-            machine_see_disk(computers * machine_probe_disk(&s->problem, &alone, m), m);
-        work_begin(&s->progress.left, &s->problem);
-        session_plan_all(s);
-    }
-    if (s->err.code)
-        return s->err.code;
+    plan(c, here);
+    if (c->err.code)
+        return c->err.code;
     if (!o->quiet) {
-        plan_print(s->out, &s->problem, m, &s->attempt.plan, s->progress.left.count);
-        simulate_print(s->out, &s->record.predicted, m->gpu);
+        plan_print(c->out, &c->job.problem, m, &c->outlook.first.plan, c->job.progress.left.count);
+        simulate_print(c->out, &c->outlook.all, m->gpu);
     }
-    simulate_print_time(s->out, &s->record.predicted, m->gpu);
+    simulate_print_time(c->out, &c->outlook.all, m->gpu);
     if (!o->quiet) {
-        suggest_residues(s);
-        advise(s, here && m->gpu ? gpus : 0);
+        suggest_residues(c);
+        advise(c, here && m->gpu ? gpus : 0);
     }
     if (here && machine_check_memory(o, local, known, sharing, m, &refused))
         error_add(&refused, EXIT_RESOURCES, "a run with this limit would be refused");
     else if (here)
-        session_warn_of_memory(&s->attempt.plan, local);
+        command_warn_of_memory(c, local);
     if (here)
-        output_check_room(names, &s->problem, &refused);
+        output_check_room(&c->names, &c->job.problem, &refused);
     error_print(&refused, "dgemm_ooc");
-    return s->err.code;
+    return c->err.code;
 }
