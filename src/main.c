@@ -42,15 +42,15 @@ int main(int argc, char **argv)
         arguments_parse(argc, argv, speaks ? stdout : NULL, &command.options, &command.err);
     if (o->about)
         return EXIT_COMPLETE;
-    if (wrong && (launcher_size() == 1 || o->from_report[0] || o->dry_run)) {
+    if (wrong && (launcher_size() == 1 || o->files.from_report[0] || o->dry_run)) {
         if (speaks)
             error_print(&command.err, "dgemm_ooc");
         return speaks ? command.err.code : EXIT_COMPLETE;
     }
-    if (atomic_file_is_stdout(o->report) || atomic_file_is_stdout(o->trace) ||
-        atomic_file_is_stdout(o->html))
+    if (atomic_file_is_stdout(o->files.report) || atomic_file_is_stdout(o->files.trace) ||
+        atomic_file_is_stdout(o->files.html))
         atomic_file_reserve_stdout();
-    if (o->from_report[0])
+    if (o->files.from_report[0])
         return speaks ? command_show_report(o, &command.err) : EXIT_COMPLETE;
     if (o->dry_run) {
         if (speaks) {

@@ -29,7 +29,7 @@ static int check_output(struct invocation *c)
         return c->err.code;
     c->done = 1;
     if (c->comm.rank == 0) {
-        if (!c->options.quiet) {
+        if (!c->options.show.quiet) {
             print_operands(c->out, &c->job.problem);
             report_full_check(c->out, found);
         }
@@ -43,14 +43,14 @@ static int check_output(struct invocation *c)
 static int find_complete(struct invocation *c)
 {
     struct options *o = &c->options;
-    o->check_only = o->verify == VERIFY_FULL;
+    o->check_only = o->check.verify == VERIFY_FULL;
     o->given.a = o->given.b = o->given.c =
         true; /* these operands, wherever C says that they were */
     c->done = 1;
     if (c->comm.rank == 0) {
         job_remove_rest(&c->job);
-        command_warn_unwritten(c, "page", o->html);
-        command_warn_unwritten(c, "trace", o->trace);
+        command_warn_unwritten(c, "page", o->files.html);
+        command_warn_unwritten(c, "trace", o->files.trace);
     }
     if (o->check_only)
         caller_note(&c->caller,
@@ -81,7 +81,7 @@ static int prepare(struct invocation *c)
 /* From now on a stop is asked for, and not the end of the process. */
 static void begin_stops(const struct invocation *c)
 {
-    stop_begin(c->started, c->options.max_s, c->options.checkpoint_s,
+    stop_begin(c->started, c->options.saving.max_s, c->options.saving.checkpoint_s,
                attempt_stop_seconds(&c->outlook.first, &c->hardware.machine));
 }
 

@@ -13,8 +13,8 @@
 /* 0 stands for none. */
 static void draw_check_seed(struct options *o)
 {
-    while (o->check_seed == 0)
-        o->check_seed = draw_random();
+    while (o->check.seed == 0)
+        o->check.seed = draw_random();
 }
 
 /* Collective.  Complain on ranks that were asked for another product, as those of a task farm are.
@@ -68,8 +68,8 @@ static void share_folder(const struct options *o, const struct comm *comm, struc
 /* Not before MPI has started, which changes the environment: no thread may look at that then. */
 static void show_phases(const struct options *o)
 {
-    const bool always = o->progress == PROGRESS_ALWAYS;
-    if (always || (o->progress == PROGRESS_AUTO && !o->quiet))
+    const bool always = o->show.progress == PROGRESS_ALWAYS;
+    if (always || (o->show.progress == PROGRESS_AUTO && !o->show.quiet))
         phases_open(always || isatty(STDERR_FILENO));
     phase_begin("starting the ranks", 0);
 }
@@ -80,8 +80,8 @@ static void make_caller(struct invocation *c)
     const bool first = c->comm.rank == 0;
     c->caller = (struct caller){.options = &c->options,
                                 .comm = &c->comm,
-                                .notes = first && !c->options.quiet ? c->out : NULL,
-                                .details = first && c->options.verbose ? c->out : NULL,
+                                .notes = first && !c->options.show.quiet ? c->out : NULL,
+                                .details = first && c->options.show.verbose ? c->out : NULL,
                                 .warnings = stderr};
 }
 
@@ -94,7 +94,7 @@ int command_agree(struct invocation *c)
     share_folder(o, &c->comm, &c->err);
     draw_check_seed(o);
     comm_share(&c->comm, o, sizeof *o, 0);
-    c->record.report.check_seed = o->check_seed;
+    c->record.report.check_seed = o->check.seed;
     file_names_make(&c->names, o->output.file, &c->err);
     make_caller(c);
     return comm_agree(&c->comm, &c->err);

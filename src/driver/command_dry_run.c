@@ -107,43 +107,46 @@ int command_dry_run(struct invocation *c)
 {
     const struct options *o = &c->options;
     struct machine *m = &c->hardware.machine;
+    const struct resources *r = &o->resources;
     struct device_info info;
     struct error refused = {0};
-    const bool here = !o->machine[0];
-    int ranks = o->ranks ? o->ranks : launcher_size();
-    int launched = o->ranks ? ranks : launcher_local_size();
-    int local = o->ranks_per_node ? o->ranks_per_node : launched;
-    int gpus = o->device != CHOOSE_CPU ? device_gpu_count() : 0;
-    bool gpu = gpus > 0 && device_gpu_info(0, &info, &c->err) == 0;
-    const struct device_info *known = gpu ? &info : NULL;
-    int sharing = gpu ? (int)ceil_div(local, gpus) : 1;
+    const bool here = !r->machine[0];
+    const int gpus = o->device != CHOOSE_CPU ? device_gpu_count() : 0;
+    const bool gpu = gpus > 0 && device_gpu_info(0, &info, &c->err) == 0;
+    struct share share = {.ranks = r->ranks ? r->ranks : launcher_size(),
+                          .device = gpu ? &info : NULL};
+    share.local_ranks = r->ranks_per_node ? r->ranks_per_node
+                        : r->ranks        ? r->ranks
+                                          : launcher_local_size();
+    share.cpus = machine_cpus() / share.local_ranks;
+    share.sharing = gpu ? (int)ceil_div(share.local_ranks, gpus) : 1;
     c->caller = (struct caller){.options = o, .comm = &c->comm, .warnings = stderr};
     file_names_make(&c->names, o->output.file, &c->err);
     if (!gpu && here)
         check_gpu(&c->caller, &c->err);
-    machine_probe(o, ranks, local, machine_cpus() / local, known, sharing, m);
-    if (gpu && sharing == 1)
+    machine_probe(o, &share, m);
+    if (gpu && share.sharing == 1)
         machine_see_link(device_gpu_link(0), m);
     if (!here)
-        machine_read(o, m, &c->err);
-    m->ranks = o->ranks ? o->ranks : m->ranks;
-    m->ranks_per_node = o->ranks_per_node ? o->ranks_per_node : m->ranks_per_node;
+        machine_read(r, m, &c->err);
+    m->ranks = r->ranks ? r->ranks : m->ranks;
+    m->ranks_per_node = r->ranks_per_node ? r->ranks_per_node : m->ranks_per_node;
     plan(c, here);
     if (c->err.code)
         return c->err.code;
-    if (!o->quiet) {
+    if (!o->show.quiet) {
         plan_print(c->out, &c->job.problem, m, &c->outlook.first.plan, c->job.progress.left.count);
         simulate_print(c->out, &c->outlook.all, m->gpu);
     }
     simulate_print_time(c->out, &c->outlook.all, m->gpu);
-    if (!o->quiet) {
+    if (!o->show.quiet) {
         suggest_residues(c);
         advise(c, here && m->gpu ? gpus : 0);
     }
-    if (here && machine_check_memory(o, local, known, sharing, m, &refused))
+    if (here && machine_check_memory(r, &share, m, &refused))
         error_add(&refused, EXIT_RESOURCES, "a run with this limit would be refused");
     else if (here)
-        command_warn_of_memory(c, local);
+        command_warn_of_memory(c, share.local_ranks);
     if (here)
         output_check_room(&c->names, &c->job.problem, &refused);
     error_print(&refused, "dgemm_ooc");

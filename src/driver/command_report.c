@@ -57,7 +57,7 @@ static void print_plan(const struct invocation *c)
 {
     const struct machine *machine = &c->hardware.machine;
     const double stop_s = attempt_stop_seconds(&c->outlook.first, machine);
-    if (c->options.verbose) {
+    if (c->options.show.verbose) {
         plan_print(c->out, &c->job.problem, machine, &c->outlook.first.plan,
                    c->job.progress.left.count);
         simulate_print_time(c->out, &c->outlook.all, machine->gpu);
@@ -67,10 +67,10 @@ static void print_plan(const struct invocation *c)
                 "Note        a stop takes about %s: send the stop signal at least that long "
                 "before the job ends\n",
                 quantity_time(stop_s));
-    if (c->options.verbose && c->options.max_s > 0)
+    if (c->options.show.verbose && c->options.saving.max_s > 0)
         fprintf(c->out,
                 "Time limit  %s (--max-time): the run saves a checkpoint and stops before this\n",
-                quantity_time(c->options.max_s));
+                quantity_time(c->options.saving.max_s));
 }
 
 /* What this is, for a log. */
@@ -96,7 +96,7 @@ static void print_few(const struct invocation *c)
 static void print_header(const struct invocation *c)
 {
     const struct progress *progress = &c->job.progress;
-    if (c->options.verbose)
+    if (c->options.show.verbose)
         print_heading(c);
     else
         print_few(c);
@@ -123,7 +123,7 @@ void command_warn_of_memory(const struct invocation *c, int local_ranks)
 
 void command_print_begin(const struct invocation *c)
 {
-    if (!c->options.quiet)
+    if (!c->options.show.quiet)
         print_header(c);
     command_warn_of_memory(c, c->comm.local_size);
 }
@@ -132,9 +132,9 @@ void command_print_places(const struct invocation *c)
 {
     const struct placement *placements = c->hardware.placements;
     const struct advice advice = make_advice(c);
-    if (!placements || c->options.quiet)
+    if (!placements || c->options.show.quiet)
         return;
-    if (c->options.verbose)
+    if (c->options.show.verbose)
         placement_print(c->out, placements, c->comm.size);
     if (c->job.progress.left.count > 0)
         advice_print(&advice, c->out);
@@ -149,13 +149,13 @@ static void print_end(struct invocation *c)
     const struct advice advice = make_advice(c);
     if (r->wall_s > 0)
         faster_advise(&advice, &a->plan, r->planned.pieces == 1 && !c->job.resumed, r);
-    if (c->options.quiet)
+    if (c->options.show.quiet)
         return;
     if (r->wall_s > 0)
         report_warn_of_running_sums(r, &c->job.problem);
-    if (c->options.verbose && r->wall_s > 0)
+    if (c->options.show.verbose && r->wall_s > 0)
         report_print(c->out, r, &c->job.problem, &c->hardware.machine, &a->plan);
-    if (c->options.verbose && r->full.judged)
+    if (c->options.show.verbose && r->full.judged)
         report_full_check(c->out, &r->full);
     screen_end(c->out, &account);
 }
@@ -180,7 +180,7 @@ static void write_page(struct invocation *c)
 {
     struct error of_page = {0};
     const struct account account = make_account(c, &c->err);
-    const char *path = c->options.html;
+    const char *path = c->options.files.html;
     const bool speaks = c->comm.rank == 0;
     if (c->record.report.planned.pieces == 0) { /* an earlier run has multiplied all */
         if (speaks)
@@ -190,7 +190,7 @@ static void write_page(struct invocation *c)
     page_write(&c->record.page, &account, &c->comm, path, &of_page);
     if (of_page.code && speaks)
         error_append(&c->err, &of_page);
-    else if (speaks && c->options.verbose)
+    else if (speaks && c->options.show.verbose)
         fprintf(c->out, "Page        %s\n", path);
 }
 
@@ -205,7 +205,7 @@ int command_print_report(struct invocation *c)
         print_end(c);
         error_append(&c->err, of_trace);
     }
-    if (c->options.html[0])
+    if (c->options.files.html[0])
         write_page(c);
     if (speaks) {
         report_print_result(c->out, r, &c->job.problem);
@@ -221,7 +221,7 @@ static bool may_report(struct invocation *c)
 {
     const struct problem *known = c->job.described ? &c->job.problem : NULL;
     struct error why = {0};
-    if (!c->options.report[0])
+    if (!c->options.files.report[0])
         return false;
     output_check_beside(&c->names, &c->options, known, &why);
     if (!c->err.code)
@@ -234,17 +234,17 @@ void command_report(struct invocation *c)
     const struct error before = c->err;
     const struct account account = make_account(c, &before);
     if (may_report(c))
-        report_write(c->options.report, &account, &c->err);
+        report_write(c->options.files.report, &account, &c->err);
     error_print(&c->err, "dgemm_ooc");
 }
 
 int command_show_report(const struct options *options, struct error *err)
 {
     static const struct file_names none;
-    if (file_is_same(options->from_report, options->html, err))
-        error_add(err, EXIT_INPUT, "the page %s is the report", options->html);
+    if (file_is_same(options->files.from_report, options->files.html, err))
+        error_add(err, EXIT_INPUT, "the page %s is the report", options->files.html);
     if (output_check_beside(&none, options, NULL, err) == 0)
-        page_write_saved(options->from_report, options->html, err);
+        page_write_saved(options->files.from_report, options->files.html, err);
     error_print(err, "dgemm_ooc");
     return err->code;
 }

@@ -82,20 +82,23 @@ static void describe_machine(const struct caller *caller, struct hardware *h, st
     const struct comm *comm = caller->comm;
     struct device_info info = {0};
     bool gpu = h->gpu >= 0 && device_gpu_info(h->gpu, &info, err) == 0;
-    const struct device_info *known = gpu ? &info : NULL;
     struct machine *m = &h->machine;
-    int sharing = count_sharing(comm, &info);
+    struct share share = {.ranks = comm->size,
+                          .local_ranks = comm->local_size,
+                          .device = gpu ? &info : NULL,
+                          .sharing = count_sharing(comm, &info)};
     /* Threads are started later, and inherit the binding. */
     placement_bind(comm, info.pci, o->bind, &h->placement);
-    machine_probe(o, comm->size, comm->local_size, h->placement.threads, known, sharing, m);
-    if (gpu && sharing == 1)
+    share.cpus = h->placement.threads;
+    machine_probe(o, &share, m);
+    if (gpu && share.sharing == 1)
         machine_see_link(device_gpu_link(h->gpu), m);
-    if (o->machine[0]) {
-        machine_read(o, m, err);
+    if (o->resources.machine[0]) {
+        machine_read(&o->resources, m, err);
         m->gpu = gpu;
         m->ranks = comm->size;
     }
-    machine_check_memory(o, comm->local_size, known, sharing, m, err);
+    machine_check_memory(&o->resources, &share, m, err);
     m->ranks_per_node = comm->node_size;
     m->device_memory = comm_min(comm, m->device_memory); /* one plan for all ranks */
     m->host_memory = comm_min(comm, m->host_memory);
@@ -120,8 +123,10 @@ int hardware_find_host(const struct caller *caller, struct hardware *h, struct e
     const struct comm *comm = caller->comm;
     *h = (struct hardware){.gpu = -1};
     placement_bind(comm, "", o->bind, &h->placement);
-    machine_probe(o, comm->size, comm->local_size, h->placement.threads, NULL, 1, &h->machine);
-    return machine_check_memory(o, comm->local_size, NULL, 1, &h->machine, err);
+    const struct share share = {
+        .ranks = comm->size, .local_ranks = comm->local_size, .cpus = h->placement.threads};
+    machine_probe(o, &share, &h->machine);
+    return machine_check_memory(&o->resources, &share, &h->machine, err);
 }
 
 /* All ranks probe their disks at the same time, with their CPUs; the slowest computer counts for
@@ -142,7 +147,7 @@ static void probe_disk(struct machine *m, const struct problem *p, const struct 
 void hardware_probe(const struct caller *caller, const struct problem *p, struct hardware *h)
 {
     phase_begin("measuring the disk", 0);
-    if (!caller->options->machine[0])
+    if (!caller->options->resources.machine[0])
         probe_disk(&h->machine, p, caller->comm);
     comm_share(caller->comm, &h->machine, sizeof h->machine, 0);
 }

@@ -51,7 +51,7 @@ struct job {
 /* What is known of the work of this run, while it lasts and after it. */
 struct record {
     struct report report; /* rank 0 */
-    struct page page;     /* of all attempts, on one timeline; where options->html asks for it */
+    struct page page;     /* of all attempts, on one timeline; where files.html is named */
     struct error trace_error; /* rank 0: the trace could not be written, which stops no run */
     double began;             /* clock_now, when the first attempt began; 0: none has */
 };

@@ -63,7 +63,7 @@ int job_check(const struct caller *caller, struct hardware *hardware, struct job
         return err->code;
     comm_share(comm, &recall, sizeof recall, 0);
     comm_share(comm, p, sizeof *p, 0);
-    *found = (struct verify){.seed = options.check_seed,
+    *found = (struct verify){.seed = options.check.seed,
                              .statistics = &job->statistics,
                              .has_expected = recall.has_checksum,
                              .expected = recall.checksum};

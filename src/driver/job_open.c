@@ -34,12 +34,12 @@ static void look_back(const struct options *o, struct job *job, struct error *er
         return;
     journal_describe(journal, names, o, p, &job->operands);
     const enum output_state state = output_state(o, journal_identity(journal), err);
-    job->complete = state == OUTPUT_COMPLETE && !o->force && o->restart != RESTART_NEVER;
+    job->complete = state == OUTPUT_COMPLETE && !o->force && o->saving.restart != RESTART_NEVER;
     if (job->complete) {
         output_check_beside(names, o, p, err);
         return;
     }
-    journal_read(journal, o->restart, p, progress, err);
+    journal_read(journal, o->saving.restart, p, progress, err);
     job->output.left = !progress->saved                 ? LEFT_NOTHING
                        : output_part_exists(names, err) ? LEFT_PART
                        : state == OUTPUT_UNFINISHED     ? LEFT_MISPLACED
@@ -47,7 +47,7 @@ static void look_back(const struct options *o, struct job *job, struct error *er
     if (job->output.left == LEFT_NOTHING) /* it was given its name, or away */
         *progress = (struct progress){0};
     output_check(names, o, p, job->output.left, err);
-    if (progress->saved && o->layers && o->layers != progress->layers)
+    if (progress->saved && o->plan.layers && o->plan.layers != progress->layers)
         error_add(err, EXIT_INPUT,
                   "the checkpoint was made with --split-k %d; give that, or --restart never to "
                   "start again",

@@ -24,8 +24,8 @@ struct planning {
 /* Host memory of the trace, and of what the page shows. */
 static size_t record_bytes(const struct options *o)
 {
-    return (o->trace[0] ? TRACE_BYTES : 0) +
-           (o->html[0] ? sizeof(struct timeline) + sizeof(struct tile_map) : 0);
+    return (o->files.trace[0] ? TRACE_BYTES : 0) +
+           (o->files.html[0] ? sizeof(struct timeline) + sizeof(struct tile_map) : 0);
 }
 
 static void plan_piece(const struct planning *now, const struct piece *piece,
@@ -38,22 +38,22 @@ static void plan_piece(const struct planning *now, const struct piece *piece,
     struct problem *p = &attempt->problem;
     struct plan_request *request = &attempt->request;
     *p = work_problem(whole, piece);
-    const int64_t tile_cols = o->tile_cols * problem_width(p);
+    const int64_t tile_cols = o->plan.tile_cols * problem_width(p);
     *request = (struct plan_request){
-        .grid_rows = o->grid_rows,
-        .grid_cols = o->grid_cols,
-        .layers = layers ? layers : o->layers,
+        .grid_rows = o->plan.grid_rows,
+        .grid_cols = o->plan.grid_cols,
+        .layers = layers ? layers : o->plan.layers,
         .whole = piece->k > 0,
-        .tile_rows = o->tile_rows,
+        .tile_rows = o->plan.tile_rows,
         .tile_cols = tile_cols,
-        .slab = o->slab * problem_width(p),
-        .verify = o->verify != VERIFY_OFF,
+        .slab = o->plan.slab * problem_width(p),
+        .verify = o->check.verify != VERIFY_OFF,
         .record_bytes = record_bytes(o),
         .algorithm = o->algorithm == ALGORITHM_AUTO
                          ? algorithm_auto(m->gpu ? m->compute_capability : 0, p->type)
                          : (enum algorithm)o->algorithm};
-    if (o->tile_rows <= whole->m && tile_cols <= whole->n) { /* as large as it has */
-        request->tile_rows = min_i64(o->tile_rows, p->m);
+    if (o->plan.tile_rows <= whole->m && tile_cols <= whole->n) { /* as large as it has */
+        request->tile_rows = min_i64(o->plan.tile_rows, p->m);
         request->tile_cols = min_i64(tile_cols, p->n);
     }
     plan_make(p, m, request, &attempt->plan, err);
@@ -115,7 +115,7 @@ int job_plan_first(const struct caller *caller, const struct machine *machine, s
 {
     const struct planning now = begin(caller, machine, job);
     plan_first(&now, &job->progress.left, &outlook->first, err);
-    if (caller->options->verify == VERIFY_FULL)
+    if (caller->options->check.verify == VERIFY_FULL)
         verify_fits(&job->problem, machine, err);
     return err->code;
 }

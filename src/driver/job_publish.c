@@ -30,7 +30,7 @@ static int read_back(const struct caller *caller, const struct machine *machine,
     job->progress.saved = true;
     if (caller->comm->rank == 0 && !save_complete(job, &why))
         job_warn_unsaved(caller, job, false, "", why.text);
-    *full = (struct verify){.seed = caller->options->check_seed,
+    *full = (struct verify){.seed = caller->options->check.seed,
                             .has_expected = true,
                             .expected = report->checksum,
                             .statistics = &job->statistics};
@@ -55,8 +55,8 @@ static bool reads_back(const struct caller *caller, const struct machine *machin
 {
     const struct options *o = caller->options;
     struct error why = {0};
-    if (o->verify != VERIFY_ONLINE || !job->resumed || o->restart == RESTART_TRUST)
-        return o->verify == VERIFY_FULL;
+    if (o->check.verify != VERIFY_ONLINE || !job->resumed || o->saving.restart == RESTART_TRUST)
+        return o->check.verify == VERIFY_FULL;
     bool fits = comm_sum(caller->comm, verify_fits(&job->problem, machine, &why) != 0) == 0;
     phase_hide();
     if (fits)
@@ -74,7 +74,8 @@ int job_publish(const struct caller *caller, const struct machine *machine, stru
                 struct report *report, struct error *err)
 {
     const struct output *output = &job->output;
-    const bool first = caller->comm->rank == 0, checks = caller->options->verify != VERIFY_OFF;
+    const bool first = caller->comm->rank == 0,
+               checks = caller->options->check.verify != VERIFY_OFF;
     struct error ignored = {0};
     report->findings = job->progress.findings; /* of all runs that had a part in it */
     report->checksum = row_checksums_total(&job->progress.checksums);
@@ -126,7 +127,7 @@ double job_conclude(const struct caller *caller, struct job *job, struct error *
     journal_close(&job->journal, resumable);
     const double done = resumable ? work_done(&job->progress.left, &job->problem) : job->complete;
     if (err->code == EXIT_STOPPED)
-        complain_stopped(caller->options->restart, resumable, done, err);
+        complain_stopped(caller->options->saving.restart, resumable, done, err);
     return done;
 }
 

@@ -65,7 +65,7 @@ static int64_t put_back(const struct caller *caller, struct job *job,
 /* Warn that what is complete is taken without comparing it. */
 static void warn_trusted(const struct caller *caller)
 {
-    if (caller->options->verify == VERIFY_OFF)
+    if (caller->options->check.verify == VERIFY_OFF)
         caller_warn(caller, "the finished part of C is not checked for damage: --verify off "
                             "records no checksum");
     else
@@ -166,7 +166,8 @@ int job_resume(const struct caller *caller, const struct machine *machine, struc
         journal_open(&job->journal, job->resumed, err);
     if (comm_agree(caller->comm, err) || !job->resumed || open_part(caller, job, err))
         return err->code;
-    if (caller->options->verify != VERIFY_OFF && caller->options->restart != RESTART_TRUST)
+    if (caller->options->check.verify != VERIFY_OFF &&
+        caller->options->saving.restart != RESTART_TRUST)
         return compare(caller, machine, job, outlook, report, err);
     job->progress.trusted = report->trusted = true;
     phase_end();

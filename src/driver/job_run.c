@@ -154,10 +154,10 @@ static int open_run(struct execution *e)
                           .comm = caller->comm,
                           .device = e->hardware->device,
                           .trace = &e->trace,
-                          .map = caller->options->html[0] ? &e->record->page.map : NULL,
+                          .map = caller->options->files.html[0] ? &e->record->page.map : NULL,
                           .piece = &e->before.left.pieces[0],
                           .statistics = &job->statistics,
-                          .seed = caller->options->check_seed,
+                          .seed = caller->options->check.seed,
                           .rounded = job->progress.findings.rounded,
                           .saver = {.done = when_saved,
                                     .met = when_met,
@@ -397,7 +397,7 @@ static void begin_attempt(struct execution *e)
     const struct plan *plan = &a->plan;
     const struct work *left = &e->before.left;
     report_plan(plan, a->predicted.wall_s, &e->record->report);
-    if (e->caller->options->html[0])
+    if (e->caller->options->files.html[0])
         tile_map_begin(&e->record->page.map, &a->problem, plan, left->count);
     ticker_begin(&e->ticker, work_done(left, &e->job->problem),
                  (uint64_t)(ceil_div(a->problem.m, plan->tile_rows) *
@@ -435,9 +435,9 @@ static void attempt_all(struct execution *e)
     while (left->count > 0 && attempt_piece(e) == 0)
         if (left->count > 0)
             plan_again(e);
-    if (o->trace[0] && !e->err->code) {
+    if (o->files.trace[0] && !e->err->code) {
         phase_begin("writing the trace", 0);
-        trace_write(&e->trace, e->caller->comm, o->trace, &e->record->trace_error);
+        trace_write(&e->trace, e->caller->comm, o->files.trace, &e->record->trace_error);
     }
 }
 
@@ -456,10 +456,10 @@ int job_run(const struct caller *caller, const struct hardware *hardware, struct
         .ticker = {.flops = problem_reads_ab(p) ? 2 * problem_products(p) * (double)p->k : 0,
                    .tail_s = attempt_save_seconds(&outlook->first, &hardware->machine),
                    .gpu = hardware->machine.gpu}};
-    if (o->trace[0] || o->html[0]) {
+    if (o->files.trace[0] || o->files.html[0]) {
         comm_barrier(caller->comm); /* the times of all ranks begin together */
-        trace_open(&e.trace, hardware->device, o->trace[0],
-                   o->html[0] ? &record->page.timeline : NULL, err);
+        trace_open(&e.trace, hardware->device, o->files.trace[0],
+                   o->files.html[0] ? &record->page.timeline : NULL, err);
     }
     if (comm_agree(caller->comm, err) == 0) {
         job->safe_s = clock_now();

@@ -192,8 +192,8 @@ void parse_grid(const char *text, struct parse *p)
     int64_t grid[2] = {0, 0};
     if (!quantity_parse_extents(text, 2, grid) || grid[0] > 1 << 24 || grid[1] > 1 << 24)
         bad_value(p, text, "give PxQ, such as 2x4");
-    p->options->grid_rows = (int)grid[0];
-    p->options->grid_cols = (int)grid[1];
+    p->options->plan.grid_rows = (int)grid[0];
+    p->options->plan.grid_cols = (int)grid[1];
 }
 
 void parse_tile(const char *text, struct parse *p)
@@ -201,9 +201,9 @@ void parse_tile(const char *text, struct parse *p)
     int64_t tile[3] = {0, 0, 0};
     if (!quantity_parse_extents(text, 3, tile))
         bad_value(p, text, "give MxNxK, such as 8192x8192x1024");
-    p->options->tile_rows = tile[0];
-    p->options->tile_cols = tile[1];
-    p->options->slab = tile[2];
+    p->options->plan.tile_rows = tile[0];
+    p->options->plan.tile_cols = tile[1];
+    p->options->plan.slab = tile[2];
 }
 
 /* 0: the planner chooses. */

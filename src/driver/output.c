@@ -291,7 +291,7 @@ int output_complete(const struct output *output, struct error *err)
 int output_publish(struct output *output, const struct options *options, struct error *err)
 {
     const char *file = output->names.output, *part = output->names.part;
-    const char *again = options->restart == RESTART_NEVER
+    const char *again = options->saving.restart == RESTART_NEVER
                             ? "the same command without --restart never"
                             : "the same command, given again,";
     if (options->force && output_check_replaced(options, err))

@@ -46,7 +46,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = p->lower ? "triangle" : NULL, .text = "lower"},
         {.name = p->symmetric && p->complex ? "symmetry" : NULL,
          .text = problem_is_hermitian(p) ? "Hermitian" : "symmetric"},
-        {.name = options->verify ? MATFILE_CHECKSUM : NULL,
+        {.name = options->check.verify ? MATFILE_CHECKSUM : NULL,
          .text = MATFILE_CHECKSUM_UNKNOWN,
          .fixed = true},
         {.name = OUTPUT_SIGN, .text = OUTPUT_UNSIGNED, .fixed = true},
@@ -154,7 +154,7 @@ enum output_state output_state(const struct options *options, uint64_t identity,
         matfile_describe(options->output.file, options->output.dataset, &info, &ignored) ||
         matfile_get_attributes(&info, values, &ignored))
         return OUTPUT_OTHER;
-    bool parts = options->layers == 0 || values[PARTS].number == options->layers;
+    bool parts = options->plan.layers == 0 || values[PARTS].number == options->plan.layers;
     if (!values[IDENTITY].found || strcmp(values[IDENTITY].text, text) != 0 || !parts)
         return OUTPUT_OTHER;
     bool complete = values[MARK].found ? strcmp(values[MARK].text, MATFILE_MARK_YES) == 0
@@ -303,21 +303,22 @@ static int recall_operands(const struct matrix_info *c, struct options *o, struc
 static void recall_type(struct options *options, const struct matrix_info *c, struct error *err)
 {
     if (matrix_holds(c, SCALAR_INT64)) {
-        if (options->convert)
+        if (options->convert.wanted)
             error_add(err, EXIT_INPUT, "C is int64, but --type %c is given",
-                      options->type == SCALAR_DOUBLE ? 'd' : 's');
+                      options->convert.type == SCALAR_DOUBLE ? 'd' : 's');
         return;
     }
     if (!scalar_is_float_or_double(c->elements))
         error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats, doubles or int64", c->file,
                   c->dataset, c->layout);
-    else if (options->convert && (options->type != c->elements || options->complex != c->complex))
+    else if (options->convert.wanted &&
+             (options->convert.type != c->elements || options->convert.complex != c->complex))
         error_add(err, EXIT_INPUT, "C is %s%s, but --type %c is given",
                   c->complex ? "complex " : "", scalar_name(c->elements),
-                  "sdcz"[2 * options->complex + (options->type == SCALAR_DOUBLE)]);
-    options->type = scalar_is_float_or_double(c->elements) ? c->elements : SCALAR_DOUBLE;
-    options->complex = c->complex;
-    options->convert = true;
+                  "sdcz"[2 * options->convert.complex + (options->convert.type == SCALAR_DOUBLE)]);
+    options->convert.type = scalar_is_float_or_double(c->elements) ? c->elements : SCALAR_DOUBLE;
+    options->convert.complex = c->complex;
+    options->convert.wanted = true;
 }
 
 static void recall_checksum(const struct matfile_value *value, struct recall *recall,
@@ -364,11 +365,11 @@ static int recall_word(const struct matfile_value *value, const char *const word
 /* Centred and scaled as recorded, where the options do not say it. */
 static void recall_standard(const struct recall *recall, struct options *o)
 {
-    if (o->product != PRODUCT_PLAIN)
+    if (o->scaling.product != PRODUCT_PLAIN)
         return;
-    o->center = o->center ? o->center : scaling_center(&recall->scaling);
-    o->scale = o->scale ? o->scale : scaling_scale(&recall->scaling);
-    o->missing = o->given.missing ? o->missing : recall->scaling.missing;
+    o->scaling.center = o->scaling.center ? o->scaling.center : scaling_center(&recall->scaling);
+    o->scaling.scale = o->scaling.scale ? o->scaling.scale : scaling_scale(&recall->scaling);
+    o->scaling.missing = o->given.missing ? o->scaling.missing : recall->scaling.missing;
 }
 
 void output_compare_standard(const struct recall *recall, const struct problem *p,
@@ -440,8 +441,8 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_scalar("beta", &values[BETA], o->given.beta, &o->beta, err);
     recall_scalar("alpha", &values[ALPHA_I], o->given.alpha, &o->alpha_i, err);
     recall_scalar("beta", &values[BETA_I], o->given.beta, &o->beta_i, err);
-    recall_trans('A', &values[FORMULA], o->given.trans_a, &o->trans_a, &o->conjugate_a, err);
-    recall_trans('B', &values[FORMULA], o->given.trans_b, &o->trans_b, &o->conjugate_b, err);
+    recall_trans('A', &values[FORMULA], o->given.trans_a, &o->trans[0], &o->conjugate[0], err);
+    recall_trans('B', &values[FORMULA], o->given.trans_b, &o->trans[1], &o->conjugate[1], err);
     recall_operands(&recall->info, o, err);
     recall_type(o, &recall->info, err);
     recall_checksum(&values[CHECKSUM], recall, err);

@@ -69,10 +69,10 @@ static void work(struct comm *comm, const char *input, const char *output)
     const struct caller caller = {.options = &options, .comm = comm};
     struct error mistake = {0}, job = {0}, again = {0}, checked = {0};
     options_begin(&options);
-    options.check_seed = 1;
+    options.check.seed = 1;
     options.device = CHOOSE_CPU;
-    options.host_memory = 16 << 20;
-    options.gpu_memory = 40 << 10;
+    options.resources.host_memory = 16 << 20;
+    options.resources.gpu_memory = 40 << 10;
     snprintf(options.a.file, sizeof options.a.file, "%s", input);
     snprintf(options.b.file, sizeof options.b.file, "%s", input);
     snprintf(options.output.file, sizeof options.output.file, "%s", output);
