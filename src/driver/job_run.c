@@ -139,6 +139,7 @@ static int open_run(struct execution *e)
 {
     const struct caller *caller = e->caller;
     const struct attempt *a = &e->outlook->first;
+    const bool html = caller->options->files.html[0];
     struct job *job = e->job;
     comm_form_layers(caller->comm, a->plan.layers, a->plan.ranks_per_node);
     e->layer = plan_layer_problem(&a->problem, &a->plan, caller->comm->layer);
@@ -154,11 +155,11 @@ static int open_run(struct execution *e)
                           .comm = caller->comm,
                           .device = e->hardware->device,
                           .trace = &e->trace,
-                          .map = caller->options->files.html[0] ? &e->record->page.map : NULL,
                           .piece = &e->before.left.pieces[0],
                           .statistics = &job->statistics,
-                          .seed = caller->options->check.seed,
-                          .rounded = job->progress.findings.rounded,
+                          .check = {.seed = caller->options->check.seed,
+                                    .rounded = job->progress.findings.rounded,
+                                    .map = html ? &e->record->page.map : NULL},
                           .saver = {.done = when_saved,
                                     .met = when_met,
                                     .stops = when_stopping,
@@ -326,10 +327,11 @@ static const char *how_wrong(double ratio)
 static int requeue_failed(struct execution *e)
 {
     const struct check *check = &e->run.check;
-    bool any = comm_sum(e->caller->comm, (uint64_t)check->failures) > 0;
+    bool any = comm_sum(e->caller->comm, (uint64_t)check->verdict.failures) > 0;
     for (int rank = 0; rank < e->caller->comm->size && any; rank++) {
-        struct failures f = {.count = check->failures, .ratio = check->failed_ratio};
-        memcpy(f.tiles, check->failed, sizeof f.tiles);
+        struct failures f = {.count = check->verdict.failures,
+                             .ratio = check->verdict.failed_ratio};
+        memcpy(f.tiles, check->verdict.failed, sizeof f.tiles);
         snprintf(f.device, sizeof f.device, "%s", e->hardware->device->info.name);
         comm_share(e->caller->comm, &f, sizeof f, rank);
         for (int i = 0; i < f.count; i++) {
@@ -375,11 +377,11 @@ static void finish_attempt(struct execution *e)
     const struct attempt *a = &e->outlook->first;
     const struct check *check = &e->run.check;
     struct progress *progress = &e->job->progress;
-    struct saved all = {.supers = schedule_supers(&a->plan), .findings = check->findings};
+    struct saved all = {.supers = schedule_supers(&a->plan), .findings = check->verdict.findings};
     for (int i = 0; i < ROW_GROUPS; i++)
         all.checksums.sums[i] = comm_sum(comm, e->run.c.written[i]);
     findings_gather(comm, &all.findings);
-    if (problem_is_triangle(&a->problem) && comm_sum(comm, (uint64_t)check->failures) > 0)
+    if (problem_is_triangle(&a->problem) && comm_sum(comm, (uint64_t)check->verdict.failures) > 0)
         all.findings = (struct findings){0}; /* all of it is multiplied again */
     advance(e, &all, progress);
     if (progress->left.count == 0)

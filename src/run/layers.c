@@ -128,7 +128,10 @@ static void add_tile(struct run *run, struct slot *const slots[2], struct error 
     const int64_t sums = run->plan->tile_rows * check->classes; /* y, and `before` behind it */
     const struct matrix matrices[] = {
         {run->acc.type, run->acc.memory, run->acc.ld, {0, 0, tile->rows, tile->cols}},
-        {check->problem->exact ? SCALAR_INT64 : SCALAR_DOUBLE, check->y, sums, {0, 0, 2, sums}},
+        {check->problem->exact ? SCALAR_INT64 : SCALAR_DOUBLE,
+         check->memory.y,
+         sums,
+         {0, 0, 2, sums}},
         {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 4, tile->rows}}};
     double bytes = 0;
     for (int step = 1; step < run->plan->layers; step *= 2)

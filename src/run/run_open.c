@@ -206,8 +206,11 @@ static int open_standard(struct run *run, struct error *err)
 
 static int open_check(struct run *run, void *memory, struct error *err)
 {
-    if (check_open(&run->check, run->problem, run->plan, run->request->algorithm, run->device,
-                   memory, err))
+    run->check.problem = run->problem;
+    run->check.plan = run->plan;
+    run->check.device = run->device;
+    run->check.verdict.retry_on_failure = !run->piece->again;
+    if (check_open(&run->check, run->request->algorithm, memory, err))
         return err->code;
     run->products.checked = run->check.on;
     return 0;
@@ -224,10 +227,6 @@ static int open_all(struct run *run, struct error *err)
         dev->alloc(dev, own, (void **)&run->memory, err) ||
         open_check(run, carve_memory(run), err) || open_standard(run, err) || run_warm_up(run, err))
         return err->code;
-    run->check.retry_on_failure = !run->piece->again;
-    run->check.seed = run->seed;
-    run->check.rounded = run->rounded;
-    run->check.map = run->map;
     return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
 }
 

@@ -240,11 +240,11 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
     struct saver *s = &run->saver;
     struct comm *comm = run->comm;
     *totals = (struct totals){
-        .sum = s->sum, .failures = (uint64_t)run->check.failures, .unsaved = s->failed};
+        .sum = s->sum, .failures = (uint64_t)run->check.verdict.failures, .unsaved = s->failed};
     for (int i = 0; i < ROW_GROUPS; i++)
         totals->checksums.sums[i] = run->c.written[i];
-    saved->findings = run->check.findings;
-    findings_merge(&saved->findings, &run->check.partial);
+    saved->findings = run->check.verdict.findings;
+    findings_merge(&saved->findings, &run->check.verdict.partial);
     if (!comm_vote_sum(comm, (uint64_t *)totals, TOTAL_NUMBERS) ||
         !findings_vote(comm, &saved->findings))
         return err->code = ERROR_ELSEWHERE;
