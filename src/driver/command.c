@@ -78,58 +78,54 @@ static int prepare(struct invocation *c)
     return end_step(c, STARTUP_PLAN);
 }
 
-/* From now on a stop is asked for, and not the end of the process. */
-static void begin_stops(const struct invocation *c)
-{
-    stop_begin(c->started, c->options.saving.max_s, c->options.saving.checkpoint_s,
-               attempt_stop_seconds(&c->outlook.first, &c->hardware.machine));
-}
-
-/* The device is opened for what is left, which is known when what was saved has been compared. */
+/* Collective.  From now on a stop is asked for, and not the end of the process.  The device is
+ * opened for what is left, which is known when what was saved has been compared. */
 static int begin(struct invocation *c)
 {
     const struct caller *caller = &c->caller;
     const struct machine *machine = &c->hardware.machine;
     const struct attempt *first = &c->outlook.first;
+    stop_begin(c->started, c->options.saving.max_s, c->options.saving.checkpoint_s,
+               attempt_stop_seconds(first, machine));
     job_resume(caller, machine, &c->job, &c->outlook, &c->record.report, &c->err);
     if (end_step(c, STARTUP_OUTPUT))
         return c->err.code;
     hardware_open(caller, &c->hardware, first->request.algorithm, first->plan.compute_threads,
                   &c->err);
+    command_print_places(c);
     if (end_step(c, STARTUP_DEVICE))
         return c->err.code;
-    command_print_places(c);
     job_begin(caller, machine, &c->job, &c->outlook, &c->err);
     return end_step(c, STARTUP_OUTPUT);
 }
 
-/* Collective.  Multiply all that is left. */
+/* Collective.  Multiply all that is left, and publish C. */
 static int work(struct invocation *c)
 {
     struct report *report = &c->record.report;
     job_run(&c->caller, &c->hardware, &c->job, &c->outlook, &c->record, &c->err);
-    if (c->record.began > 0) {
-        report->startup[STARTUP_MEMORY] = c->record.began - c->step_ended;
-        report->startup_s = c->record.began - c->started;
+    const double began = c->record.began;
+    if (began > 0) {
+        report->startup[STARTUP_MEMORY] = began - c->step_ended;
+        report->startup_s = began - c->started;
     }
-    return c->err.code;
+    return c->err.code ? c->err.code
+                       : job_publish(&c->caller, &c->hardware.machine, &c->job, report, &c->err);
 }
 
-static int publish(struct invocation *c)
+/* Collective.  Multiply, and clean up, however that has ended. */
+static void multiply(struct invocation *c)
 {
-    return job_publish(&c->caller, &c->hardware.machine, &c->job, &c->record.report, &c->err);
-}
-
-/* However the run has ended. */
-static void clean_up(struct invocation *c)
-{
+    if (c->comm.rank == 0)
+        command_print_begin(c);
+    if (begin(c) == 0 && work(c) == 0)
+        command_print_report(c);
     phase_begin("cleaning up", 0);
     if (c->comm.rank == 0) {
         c->done = job_conclude(&c->caller, &c->job, &c->err);
         command_print_stopped(c);
     }
     hardware_close(&c->hardware);
-    job_close(&c->job);
 }
 
 int command_run(struct invocation *c)
@@ -138,16 +134,11 @@ int command_run(struct invocation *c)
         return c->err.code;
     end_step(c, STARTUP_RANKS);
     if (c->options.check_only)
-        return check_output(c);
-    if (prepare(c))
-        return c->err.code;
-    if (c->job.complete)
-        return find_complete(c);
-    if (c->comm.rank == 0)
-        command_print_begin(c);
-    begin_stops(c);
-    if (begin(c) == 0 && work(c) == 0 && publish(c) == 0)
-        command_print_report(c);
-    clean_up(c);
+        check_output(c);
+    else if (prepare(c) == 0 && c->job.complete)
+        find_complete(c);
+    else if (!c->err.code)
+        multiply(c);
+    job_close(&c->job);
     return c->err.code;
 }
