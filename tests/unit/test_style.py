@@ -147,9 +147,9 @@ def test_plan_includes_nothing_of_files(path):
 
 
 # What the product may have.  Raising one of these is a commit of its own that says why.
-LINES_OF_ALL, PARAMETERS = 45_750, 8
+LINES_OF_ALL, PARAMETERS = 45_750, 6
 MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/problem/problem.h": ("problem", 27), "src/problem/options.h": ("options", 29),
-           "src/check/check.h": ("check", 55), "src/run/run_state.h": ("run", 32)}
+           "src/check/check.h": ("check", 28), "src/run/run_state.h": ("run", 29)}
 HEAD = re.compile(r"^(?:(?:static|inline|const|extern) )*(?:(?:struct|enum|unsigned) )?\w+[\s*]+(\w+)"
                   r"\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*[{;]", re.M)
 
