@@ -4,21 +4,12 @@
 
 #include "phase.h"
 
-void caller_note(const struct caller *caller, const char *format, ...)
+void caller_print(FILE *to, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    if (caller->notes)
-        vfprintf(caller->notes, format, arguments);
-    va_end(arguments);
-}
-
-void caller_detail(const struct caller *caller, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (caller->details)
-        vfprintf(caller->details, format, arguments);
+    if (to)
+        vfprintf(to, format, arguments);
     va_end(arguments);
 }
 

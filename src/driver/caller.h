@@ -15,11 +15,8 @@ struct caller {
     FILE *warnings; /* any rank */
 };
 
-/* Print to one of the streams, beside the live line of phase.h.  A warning is a line, of which
- * `format` has neither the beginning nor the end. */
-void caller_note(const struct caller *caller, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-void caller_detail(const struct caller *caller, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Print to one of the streams; and a warning, beside the live line of phase.h: `format` has neither
+ * the beginning nor the end of that line. */
+void caller_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void caller_warn(const struct caller *caller, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

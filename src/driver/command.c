@@ -53,9 +53,9 @@ static int find_complete(struct invocation *c)
         command_warn_unwritten(c, "trace", o->files.trace);
     }
     if (o->check_only)
-        caller_note(&c->caller,
-                    "Note        %s:%s was made from these operands already; it is checked\n",
-                    o->output.file, o->output.dataset);
+        caller_print(c->caller.notes,
+                     "Note        %s:%s was made from these operands already; it is checked\n",
+                     o->output.file, o->output.dataset);
     else if (c->comm.rank == 0)
         fprintf(c->out, "RESULT: C complete: %s:%s was made from these operands already\n",
                 o->output.file, o->output.dataset);

@@ -60,8 +60,8 @@ static bool reads_back(const struct caller *caller, const struct machine *machin
     bool fits = comm_sum(caller->comm, verify_fits(&job->problem, machine, &why) != 0) == 0;
     phase_hide();
     if (fits)
-        caller_detail(caller,
-                      "            several runs computed parts of C, so the files are read back\n");
+        caller_print(caller->details,
+                     "            several runs computed parts of C, so the files are read back\n");
     else if (caller->comm->rank == 0)
         caller_warn(caller,
                     "no full check, so an operand that changed since an earlier run but kept its "

@@ -106,8 +106,8 @@ static int read_complete(const struct caller *caller, const struct reading *what
     phase_end();
     report->compared_bytes = bytes_of(what);
     report->compare_s = clock_now() - begin;
-    caller_detail(caller, "            %s of C read back and compared in %s\n",
-                  quantity_bytes(report->compared_bytes), quantity_time(report->compare_s));
+    caller_print(caller->details, "            %s of C read back and compared in %s\n",
+                 quantity_bytes(report->compared_bytes), quantity_time(report->compare_s));
     return 0;
 }
 

@@ -103,8 +103,8 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
     if (why.code && e->caller->comm->rank == 0)
         job_warn_unsaved(e->caller, job, saved->stops, "", why.text);
     if (*known)
-        caller_detail(e->caller, "Saved       %.1f %% is done\n",
-                      100 * work_done(&now.left, &job->problem));
+        caller_print(e->caller->details, "Saved       %.1f %% is done\n",
+                     100 * work_done(&now.left, &job->problem));
     return 0;
 }
 

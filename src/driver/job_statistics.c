@@ -36,11 +36,11 @@ static void warn(const struct caller *caller, const struct job *job)
     const char *name = name_of(scaling);
     const bool variables = scaling_lines_are_variables(&job->problem);
     if (found->missing > 0)
-        caller_note(caller, "Note        %" PRId64 " element%s of A %s NaN, replaced by %s%s\n",
-                    found->missing, found->missing == 1 ? "" : "s",
-                    found->missing == 1 ? "is" : "are",
-                    scaling->missing == MISSING_MEAN ? "the mean of the " : "0",
-                    scaling->missing == MISSING_MEAN ? name : "");
+        caller_print(
+            caller->notes, "Note        %" PRId64 " element%s of A %s NaN, replaced by %s%s\n",
+            found->missing, found->missing == 1 ? "" : "s", found->missing == 1 ? "is" : "are",
+            scaling->missing == MISSING_MEAN ? "the mean of the " : "0",
+            scaling->missing == MISSING_MEAN ? name : "");
     if (scaling->scales)
         warn_of(caller, name, &found->constant, "does not vary", "do not vary",
                 variables ? ": the deviation is 0, and C is NaN there; remove such variables from "
@@ -84,11 +84,11 @@ int job_read_statistics(const struct caller *caller, const struct machine *machi
     if (job_check_operands(caller, job, err))
         return err->code;
     phase_end();
-    caller_detail(caller,
-                  "Statistics  means and deviations of %" PRId64
-                  " %ss of A, %s in %s (predicted %s)\n",
-                  found->lines, name_of(&job->problem.scaling), quantity_bytes(found->bytes),
-                  quantity_time(found->seconds), quantity_time(predicted_s));
+    caller_print(caller->details,
+                 "Statistics  means and deviations of %" PRId64
+                 " %ss of A, %s in %s (predicted %s)\n",
+                 found->lines, name_of(&job->problem.scaling), quantity_bytes(found->bytes),
+                 quantity_time(found->seconds), quantity_time(predicted_s));
     if (caller->comm->rank == 0)
         warn(caller, job);
     return 0;
@@ -106,11 +106,11 @@ int job_measure(const struct caller *caller, const struct machine *machine, cons
         return err->code;
     phase_end();
     if (caller->comm->rank == 0 && integers_check(p, found.largest, err) == 0)
-        caller_detail(caller,
-                      "Largest     elements of A and B: %" PRIu64 " and %" PRIu64
-                      " in magnitude, so that C fits into int64; %s in %s (predicted %s)\n",
-                      found.largest[OPERAND_A], found.largest[OPERAND_B],
-                      quantity_bytes(found.bytes), quantity_time(found.seconds),
-                      quantity_time(predicted_s));
+        caller_print(caller->details,
+                     "Largest     elements of A and B: %" PRIu64 " and %" PRIu64
+                     " in magnitude, so that C fits into int64; %s in %s (predicted %s)\n",
+                     found.largest[OPERAND_A], found.largest[OPERAND_B],
+                     quantity_bytes(found.bytes), quantity_time(found.seconds),
+                     quantity_time(predicted_s));
     return comm_agree(caller->comm, err);
 }
