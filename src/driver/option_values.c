@@ -139,18 +139,14 @@ int parse_word(const char *text, struct parse *p)
 
 bool type_named(const char *text, enum scalar *type, bool *complex)
 {
-    static const struct {
-        const char *name;
-        enum scalar type;
-        bool complex;
-    } names[] = {{"d", SCALAR_DOUBLE, false},    {"double", SCALAR_DOUBLE, false},
-                 {"s", SCALAR_FLOAT, false},     {"single", SCALAR_FLOAT, false},
-                 {"float", SCALAR_FLOAT, false}, {"z", SCALAR_DOUBLE, true},
-                 {"c", SCALAR_FLOAT, true}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(text, names[i].name) == 0) {
-            *type = names[i].type;
-            *complex = names[i].complex;
+    const char letter = strlen(text) == 1 ? (char)tolower((unsigned char)text[0]) : '\0';
+    const char *name = strcasecmp(text, "single") == 0 ? "float" : text;
+    for (enum scalar i = 0; i < SCALAR_COUNT; i++)
+        if (scalar_is_float_or_double(i) &&
+            (letter == scalar_letter(i, false) || letter == scalar_letter(i, true) ||
+             strcasecmp(name, scalar_name(i)) == 0)) {
+            *type = i;
+            *complex = letter == scalar_letter(i, true);
             return true;
         }
     return false;

@@ -305,7 +305,7 @@ static void recall_type(struct options *options, const struct matrix_info *c, st
     if (matrix_holds(c, SCALAR_INT64)) {
         if (options->convert.wanted)
             error_add(err, EXIT_INPUT, "C is int64, but --type %c is given",
-                      options->convert.type == SCALAR_DOUBLE ? 'd' : 's');
+                      scalar_letter(options->convert.type, false));
         return;
     }
     if (!scalar_is_float_or_double(c->elements))
@@ -315,7 +315,7 @@ static void recall_type(struct options *options, const struct matrix_info *c, st
              (options->convert.type != c->elements || options->convert.complex != c->complex))
         error_add(err, EXIT_INPUT, "C is %s%s, but --type %c is given",
                   c->complex ? "complex " : "", scalar_name(c->elements),
-                  "sdcz"[2 * options->convert.complex + (options->convert.type == SCALAR_DOUBLE)]);
+                  scalar_letter(options->convert.type, options->convert.complex));
     options->convert.type = scalar_is_float_or_double(c->elements) ? c->elements : SCALAR_DOUBLE;
     options->convert.complex = c->complex;
     options->convert.wanted = true;

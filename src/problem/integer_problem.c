@@ -120,7 +120,8 @@ bool integers_choose(const struct options *o, struct problem *p, enum operand en
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     if (!holds_integers(a) || !holds_integers(b) || a->elements == SCALAR_INT64 ||
-        b->elements == SCALAR_INT64 || (o->convert.wanted && o->convert.type == SCALAR_FLOAT))
+        b->elements == SCALAR_INT64 ||
+        (o->convert.wanted && scalar_finer(o->convert.type) != o->convert.type))
         return false;
     problem_set_type(p, SCALAR_DOUBLE);
     const wide sum = largest_of_types(p);
