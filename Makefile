@@ -114,6 +114,9 @@ WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync r
            madvise malloc \
            calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open $(PRETENDED)
 
+# A program that calls the steps of a product itself.
+CALLER  := $(BUILD)/tests/system/caller
+
 # Parsers under libFuzzer, if clang supports it: the parsers are recompiled for it, the rest is linked.
 CLANG     ?= clang
 FUZZFLAGS := $(filter-out -fopenmp,$(FLAGS)) -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-unknown-pragmas
@@ -378,7 +381,7 @@ TRIALS ?= 5%
 check: check-programs
 	@DGEMM_OOC_TEST_TRIALS=$(TRIALS) $(PYTEST) $(SPREAD) tests/unit
 
-test-programs: check-programs $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
+test-programs: check-programs $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(CALLER) $(if $(FUZZABLE),$(FUZZERS))
 test: test-programs
 	@$(PYTEST) $(SPREAD) -m "not cluster and not fresh" tests
 
@@ -396,7 +399,7 @@ MPICH       ?= mpicc.mpich
 MPICH_TESTS ?= $(patsubst %,tests/system/test_%.py,computers drain interrupted launches locks nodes product ranks restart split_k verify)
 mpich-programs: BUILT := $(BUILD)-mpich
 mpich-programs:
-	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc tests/bench/bench_link)
+	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc tests/system/caller tests/bench/bench_link)
 test-mpich: mpich-programs
 	@DGEMM_OOC_BUILD=$(BUILD)-mpich $(TESTPYTHON) -m pytest -q $(SPREAD) $(MPICH_TESTS)
 
@@ -426,7 +429,7 @@ soak: all $(FAULTY)
 
 # Line coverage of the tests, in a separate build.
 coverage:
-	@$(MAKE) --no-print-directory CUDA=0 BUILD=$(BUILD)-coverage CFLAGS="-O1 -g --coverage" check $(addprefix $(BUILD)-coverage/tests/,faults/dgemm_ooc bench/gemm_bench)
+	@$(MAKE) --no-print-directory CUDA=0 BUILD=$(BUILD)-coverage CFLAGS="-O1 -g --coverage" check $(addprefix $(BUILD)-coverage/tests/,faults/dgemm_ooc bench/gemm_bench system/caller)
 	@DGEMM_OOC_BUILD=$(BUILD)-coverage $(TESTPYTHON) -m pytest -q tests/system \
 	  --ignore tests/system/test_build.py --ignore tests/system/test_bench.py
 	@$(PYTHON) tests/coverage.py $(BUILD)-coverage

@@ -10,13 +10,13 @@
 enum { THREAD_STACK = 32 << 10 }; /* bytes of its stack that a thread touches */
 
 /* A run.  It lives on the stack of the thread that called pool_run. */
-struct job {
+struct queued {
     pool_request *request;
     void *context;
     int64_t next, count; /* equal when no more requests are to start */
     int active;          /* requests in flight */
     struct error *err;
-    struct job *later;
+    struct queued *later;
     pthread_cond_t done;
 };
 
@@ -29,8 +29,8 @@ static struct {
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t work;
     bool stop;
-    struct job *first, **last; /* runs with requests that have not started */
-    char *buffers[POOL_WIDTH]; /* free ones */
+    struct queued *first, **last; /* runs with requests that have not started */
+    char *buffers[POOL_WIDTH];    /* free ones */
     int free;
 } pool = {.life = PTHREAD_MUTEX_INITIALIZER,
           .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -42,20 +42,20 @@ static bool has_work(void)
     return pool.first && pool.free > 0;
 }
 
-static void append(struct job *job)
+static void append(struct queued *queued)
 {
-    job->later = NULL;
-    *pool.last = job;
-    pool.last = &job->later;
+    queued->later = NULL;
+    *pool.last = queued;
+    pool.last = &queued->later;
 }
 
-static void remove_job(struct job *job)
+static void remove_queued(struct queued *queued)
 {
-    struct job **place = &pool.first;
-    while (*place && *place != job)
+    struct queued **place = &pool.first;
+    while (*place && *place != queued)
         place = &(*place)->later;
     if (*place)
-        *place = job->later;
+        *place = queued->later;
     if (!*place)
         pool.last = place;
 }
@@ -63,26 +63,26 @@ static void remove_job(struct job *job)
 /* Execute the next request.  Called with the lock held, which is released meanwhile. */
 static void work_on(void)
 {
-    struct job *job = pool.first;
+    struct queued *queued = pool.first;
     char *buffer = pool.buffers[--pool.free];
-    int64_t index = job->next++;
+    int64_t index = queued->next++;
     struct error err = {0};
-    remove_job(job);
-    if (job->next < job->count)
-        append(job);
-    job->active++;
+    remove_queued(queued);
+    if (queued->next < queued->count)
+        append(queued);
+    queued->active++;
     pthread_mutex_unlock(&pool.lock);
-    job->request(job->context, index, buffer, &err);
+    queued->request(queued->context, index, buffer, &err);
     pthread_mutex_lock(&pool.lock);
     pool.buffers[pool.free++] = buffer;
-    if (err.code && !job->err->code)
-        *job->err = err;
+    if (err.code && !queued->err->code)
+        *queued->err = err;
     if (err.code) {
-        job->next = job->count;
-        remove_job(job);
+        queued->next = queued->count;
+        remove_queued(queued);
     }
-    if (--job->active == 0 && job->next == job->count)
-        pthread_cond_signal(&job->done);
+    if (--queued->active == 0 && queued->next == queued->count)
+        pthread_cond_signal(&queued->done);
 }
 
 static void *work(void *unused)
@@ -100,26 +100,26 @@ static void *work(void *unused)
 
 int pool_run(pool_request *request, void *context, int64_t count, struct error *err)
 {
-    struct job job = {.request = request,
-                      .context = context,
-                      .count = count,
-                      .err = err,
-                      .done = PTHREAD_COND_INITIALIZER};
+    struct queued queued = {.request = request,
+                            .context = context,
+                            .count = count,
+                            .err = err,
+                            .done = PTHREAD_COND_INITIALIZER};
     if (count == 0)
         return err->code;
     pthread_mutex_lock(&pool.lock);
-    append(&job);
+    append(&queued);
     for (int64_t i = 1; i < count && i < pool.free; i++)
         pthread_cond_signal(&pool.work);
-    while (job.next < job.count || job.active > 0)
+    while (queued.next < queued.count || queued.active > 0)
         if (has_work())
             work_on();
         else
-            pthread_cond_wait(&job.done, &pool.lock);
+            pthread_cond_wait(&queued.done, &pool.lock);
     if (has_work())
         pthread_cond_signal(&pool.work);
     pthread_mutex_unlock(&pool.lock);
-    pthread_cond_destroy(&job.done);
+    pthread_cond_destroy(&queued.done);
     return err->code;
 }
 

@@ -5,12 +5,12 @@
 
 #include "arguments.h"
 #include "atomic_file.h"
+#include "command.h"
 #include "error.h"
 #include "launcher.h"
 #include "meter.h"
 #include "phase.h"
 #include "process.h"
-#include "session.h"
 
 /* Keep what was said on the command line, in a form that can be printed. */
 static const char *join_command(int argc, char **argv)
@@ -28,46 +28,46 @@ static const char *join_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
+    static struct invocation command;
     bool speaks = launcher_rank() == 0;
-    session.out = stdout;
-    session.started = session.startup_ended = clock_now();
-    session.record.command = join_command(argc, argv);
-    const struct options *o = &session.options;
-    if (process_begin(&session.err)) {
-        error_print(&session.err, "dgemm_ooc");
-        return session.err.code;
+    command.out = stdout;
+    command.started = command.step_ended = clock_now();
+    command.text = join_command(argc, argv);
+    const struct options *o = &command.options;
+    if (process_begin(&command.err)) {
+        error_print(&command.err, "dgemm_ooc");
+        return command.err.code;
     }
     const bool wrong =
-        arguments_parse(argc, argv, speaks ? stdout : NULL, &session.options, &session.err);
+        arguments_parse(argc, argv, speaks ? stdout : NULL, &command.options, &command.err);
     if (o->about)
         return EXIT_COMPLETE;
-    if (wrong && (launcher_size() == 1 || o->from_report[0] || o->dry_run)) {
+    if (wrong && (launcher_size() == 1 || o->files.from_report[0] || o->dry_run)) {
         if (speaks)
-            error_print(&session.err, "dgemm_ooc");
-        return speaks ? session.err.code : EXIT_COMPLETE;
+            error_print(&command.err, "dgemm_ooc");
+        return speaks ? command.err.code : EXIT_COMPLETE;
     }
-    if (atomic_file_is_stdout(o->report) || atomic_file_is_stdout(o->trace) ||
-        atomic_file_is_stdout(o->html))
+    if (atomic_file_is_stdout(o->files.report) || atomic_file_is_stdout(o->files.trace) ||
+        atomic_file_is_stdout(o->files.html))
         atomic_file_reserve_stdout();
-    if (o->from_report[0])
-        return speaks ? session_show_report(o, &session.err) : EXIT_COMPLETE;
-    if (session.options.dry_run) {
+    if (o->files.from_report[0])
+        return speaks ? command_show_report(o, &command.err) : EXIT_COMPLETE;
+    if (o->dry_run) {
         if (speaks) {
-            session_dry_run(&session);
-            session_report(&session);
+            command_dry_run(&command);
+            command_report(&command);
         }
-        return session.err.code;
+        return command.err.code;
     }
-    if (process_join(&session.comm, &session.err) == 0)
-        session_run(&session); /* in which the ranks agree on what is wrong */
+    if (process_join(&command.comm, &command.err) == 0)
+        command_run(&command); /* in which the ranks agree on what is wrong */
     phases_close();
-    if (session.comm.rank == 0)
-        session_report(&session);
-    else if (session.comm.size == 1 && !launcher_is_srun()) /* whose other tasks are as alone */
-        error_print(&session.err, "dgemm_ooc");
-    int code = session.err.code ? session.err.code : session.record.exit_code;
-    process_leave(&session.comm);
-    bool heard = session.comm.rank == 0 || session.comm.size == 1;
+    if (command.comm.rank == 0)
+        command_report(&command);
+    else if (command.comm.size == 1 && !launcher_is_srun()) /* whose other tasks are as alone */
+        error_print(&command.err, "dgemm_ooc");
+    int code = command.err.code ? command.err.code : command.exit_code;
+    process_leave(&command.comm);
+    bool heard = command.comm.rank == 0 || command.comm.size == 1;
     return heard ? code : 0; /* a launcher kills all at the first code, also who has yet to speak */
 }

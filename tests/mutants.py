@@ -64,7 +64,8 @@ class Copy:
         return ended(["make", "-C", self.tree, "-j2", *self.flags, *goals], limit)
 
     def built(self, limit=3600):
-        return self.make("all", "check-programs", self.build / "tests/faults/dgemm_ooc", limit=limit)
+        return self.make("all", "check-programs", self.build / "tests/faults/dgemm_ooc", self.build / "tests/system/caller",
+                         limit=limit)
 
     def tested(self, name, limit, *options):
         """A file of tests/system."""

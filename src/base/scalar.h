@@ -34,6 +34,8 @@ struct scalar_info {
                            that has all of its numbers */
     double roundoff;    /* the largest relative error of rounding to it; 0: an integer */
     double largest;     /* the largest magnitude */
+    enum scalar finer;  /* a type that rounds less; itself: there is none */
+    char letters[2];    /* BLAS's, of real and of complex matrices; 0: it has none */
 };
 
 #ifdef __cplusplus
@@ -67,10 +69,10 @@ static inline bool scalar_is_real(enum scalar type)
     return type < SCALAR_COUNT && scalar_table[type].exponent > 0;
 }
 
-/* Whether sums and C may be of it. */
+/* Whether sums and C may be of it: a real number that is multiplied as it is. */
 static inline bool scalar_is_float_or_double(enum scalar type)
 {
-    return type == SCALAR_FLOAT || type == SCALAR_DOUBLE;
+    return scalar_is_real(type) && scalar_table[type].factor == type;
 }
 
 static inline bool scalar_is_signed(enum scalar type)
@@ -81,6 +83,17 @@ static inline bool scalar_is_signed(enum scalar type)
 static inline enum scalar scalar_factor(enum scalar type)
 {
     return scalar_table[type].factor;
+}
+
+static inline enum scalar scalar_finer(enum scalar type)
+{
+    return scalar_table[type].finer;
+}
+
+/* As --type has it. */
+static inline char scalar_letter(enum scalar type, bool complex)
+{
+    return scalar_table[type].letters[complex];
 }
 
 static inline double scalar_roundoff(enum scalar type)

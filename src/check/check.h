@@ -32,18 +32,8 @@ enum {
 /* Each check has weights of its own. */
 enum check_kind { CHECK_ONLINE, CHECK_FULL };
 
-struct check {
-    bool on;
-    const struct problem *problem;
-    const struct plan *plan;
-    struct device *device;
-    uint64_t seed;       /* of the weights */
-    bool running;        /* each element is one running sum: of products, or of blocks of k */
-    double inputs;       /* the bound on the error of these blocks: ozaki_error, or 0 */
-    int classes, deal;   /* for a tile */
-    int64_t group_steps; /* of k, after about which sums are compared, where a slab ends */
-
-    /* On the device. */
+/* What it has on the device. */
+struct check_memory {
     double *weights;           /* a column */
     int *left_out;             /* of each column; then the newest slab that left columns out */
     double *t, *t_squares;     /* steps of a slab x classes: op(B) x, squares of op(B), */
@@ -56,37 +46,59 @@ struct check {
     float *peaks;        /* of each group, tile rows each; null where the algorithm reports none */
     double *verdicts[2]; /* behind the number of wrong residues; tiles take turns: one is on its way
                           * to the host */
-    int turn;            /* whose the newest tile's are */
+};
 
+/* The slab whose products are in flight. */
+struct slab_check {
+    int64_t index;       /* -1: none of this tile */
+    const void *panel_b; /* its panel of op(B), and the accumulators of the tile */
+    const void *acc;
+    int64_t passed;        /* columns of it that t has */
+    int64_t steps;         /* of k, in it */
+    bool begins, compares; /* it begins, ends a group */
+};
+
+/* What came of the tiles so far. */
+struct check_verdict {
+    bool retry_on_failure; /* set by the caller: a tile that fails is noted, to be multiplied again,
+                              and no error yet */
+    struct block tile;     /* whose verdicts are on their way to the host; empty: none */
+    struct block failed[CHECK_AGAIN_MAX];
+    int failures;
+    double failed_ratio;      /* the largest of theirs */
+    struct findings findings; /* of whole tiles */
+    struct findings partial;  /* of the tile at work, as check_now has last seen it */
+};
+
+struct check {
+    /* Set by the caller, who owns them: */
+    const struct problem *problem;
+    const struct plan *plan;
+    struct device *device;
+    uint64_t seed;        /* of the weights */
+    double rounded;       /* findings.rounded of the sums that were saved */
+    struct tile_map *map; /* to be told of every tile; may be null */
+    struct check_verdict verdict;
+
+    bool on;
+    bool running;        /* each element is one running sum: of products, or of blocks of k */
+    double inputs;       /* the bound on the error of these blocks: ozaki_error, or 0 */
+    int classes, deal;   /* for a tile */
+    int64_t group_steps; /* of k, after about which sums are compared, where a slab ends */
+    struct check_memory memory;
     double *host;         /* pinned: weights, and zeros for left_out; then the verdicts */
     struct event *ready;  /* the weights are on the device */
     struct event *summed; /* the tile has been judged, and its weights are free */
     struct event *done;   /* the verdicts are on the host */
-    struct block tile;    /* that is being multiplied */
-    struct block judged;  /* whose verdicts are on their way to the host; empty: none */
-    int64_t slab;         /* the newest; -1: none of this tile */
-    const void *panel_b;  /* its panel of op(B), and the accumulators of the tile */
-    const void *acc;
-    int64_t passed;        /* columns of it that t has */
-    int64_t slab_steps;    /* of k, in it */
-    int64_t steps, slabs;  /* of its group so far */
-    bool begins, compares; /* the newest slab begins, ends a group */
-    int tag, first_tag;    /* of the newest slab, and of the tile's first */
-    bool judged_before;    /* the tile has been, after an earlier slab */
-    bool expects;          /* y holds what earlier slabs, or earlier runs, have summed up */
-    bool resumed;          /* the tile's sums began with what had been saved */
 
-    double rounded;       /* set by the caller: findings.rounded of the sums that were saved */
-    struct tile_map *map; /* set by the caller: to be told of every tile; may be null */
-
-    bool
-        retry_on_failure; /* a tile that fails is noted, to be multiplied again, and no error yet */
-    struct block failed[CHECK_AGAIN_MAX];
-    int failures;
-    double failed_ratio; /* the largest of theirs */
-
-    struct findings findings; /* so far, of whole tiles */
-    struct findings partial;  /* of the tile at work, as check_now has last seen it */
+    struct block tile; /* that is being multiplied */
+    int turn;          /* whose verdicts are its */
+    struct slab_check slab;
+    int64_t steps, slabs; /* of the group so far */
+    int tag, first_tag;   /* of the newest slab, and of the tile's first */
+    bool judged_before;   /* the tile has been, after an earlier slab */
+    bool expects;         /* y holds what earlier slabs, or earlier runs, have summed up */
+    bool resumed;         /* the tile's sums began with what had been saved */
 };
 
 /* The weight of a column of C: its sign is random, its magnitude from 1/2 to 1. */
@@ -95,10 +107,10 @@ double check_weight(uint64_t seed, enum check_kind kind, int64_t col);
 /* The check's own: put those of all columns of the tile into its host memory. */
 void check_set_weights(struct check *check);
 
-/* Open a check that works in `memory`, check_device_bytes of device memory, which stays the
- * caller's; null: nothing is checked.  After a failure check_close is still due. */
-int check_open(struct check *check, const struct problem *p, const struct plan *plan,
-               enum algorithm algorithm, struct device *device, void *memory, struct error *err);
+/* Open a check of the algorithm's product, whose first members are set; it works in `memory`,
+ * check_device_bytes of device memory, which stays the caller's; null: nothing is checked.  After a
+ * failure check_close is still due. */
+int check_open(struct check *check, enum algorithm algorithm, void *memory, struct error *err);
 void check_close(struct check *check);
 
 /* The product of some rows of the tile with a part of the newest slab. */

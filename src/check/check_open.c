@@ -13,46 +13,46 @@ static double *carve(double **memory, size_t count)
     return part;
 }
 
-static void carve_memory(struct check *c, double *memory, bool has_peaks)
+static void carve_memory(struct check *c, double *left, bool has_peaks)
 {
     const struct plan *plan = c->plan;
+    struct check_memory *m = &c->memory;
     size_t classes = (size_t)c->classes, sums = (size_t)plan->tile_rows * classes;
-    c->weights = carve(&memory, (size_t)plan->tile_cols);
-    c->left_out = (int *)carve(&memory, (size_t)plan->tile_cols + 2);
-    c->t = carve(&memory, (size_t)plan->slab * classes);
-    c->t_squares = carve(&memory, (size_t)plan->slab * classes);
-    c->t_roots = carve(&memory, (size_t)plan->slab * classes);
-    c->y = carve(&memory, sums);
-    c->before = carve(&memory, sums);
-    c->z = carve(&memory, sums);
-    c->squares = carve(&memory, sums);
-    c->odd = carve(&memory, sums);
-    c->reach = carve(&memory, sums);
-    c->row_squares = carve(&memory, (size_t)plan->tile_rows);
-    c->norms = carve(&memory, (size_t)check_passes(c->problem) * classes * check_parts(plan->slab));
-    c->parts = carve(&memory, project_partials(plan->tile_rows, plan->slab, c->classes));
+    m->weights = carve(&left, (size_t)plan->tile_cols);
+    m->left_out = (int *)carve(&left, (size_t)plan->tile_cols + 2);
+    m->t = carve(&left, (size_t)plan->slab * classes);
+    m->t_squares = carve(&left, (size_t)plan->slab * classes);
+    m->t_roots = carve(&left, (size_t)plan->slab * classes);
+    m->y = carve(&left, sums);
+    m->before = carve(&left, sums);
+    m->z = carve(&left, sums);
+    m->squares = carve(&left, sums);
+    m->odd = carve(&left, sums);
+    m->reach = carve(&left, sums);
+    m->row_squares = carve(&left, (size_t)plan->tile_rows);
+    m->norms = carve(&left, (size_t)check_passes(c->problem) * classes * check_parts(plan->slab));
+    m->parts = carve(&left, project_partials(plan->tile_rows, plan->slab, c->classes));
     if (has_peaks)
-        c->peaks = (float *)carve(&memory, check_peak_numbers(plan->tile_rows, plan->tile_cols));
-    c->verdicts[0] = carve(&memory, check_verdicts(plan->tile_rows)) + 1;
-    c->verdicts[1] = memory + 1;
+        m->peaks = (float *)carve(&left, check_peak_numbers(plan->tile_rows, plan->tile_cols));
+    m->verdicts[0] = carve(&left, check_verdicts(plan->tile_rows)) + 1;
+    m->verdicts[1] = left + 1;
 }
 
-int check_open(struct check *c, const struct problem *p, const struct plan *plan,
-               enum algorithm algorithm, struct device *device, void *memory, struct error *err)
+int check_open(struct check *c, enum algorithm algorithm, void *memory, struct error *err)
 {
+    const struct problem *p = c->problem;
+    const struct plan *plan = c->plan;
+    struct device *device = c->device;
     bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
     struct residues residues;
     if (p->moduli > 0)
         residues_make(p->moduli, p->complex, &residues);
-    *c = (struct check){.problem = p,
-                        .plan = plan,
-                        .device = device,
-                        .on = memory != NULL && plan->slabs > 0,
-                        .running = p->moduli > 0 || algorithm_is_running_sum(algorithm),
-                        .inputs = p->moduli > 0 ? ozaki_error(&residues) : 0,
-                        .classes = check_classes(p, plan->tile_cols),
-                        .deal = has_peaks ? PEAK_ROWS : 1,
-                        .group_steps = check_group_steps(p, plan->tile_cols, has_peaks)};
+    c->on = memory != NULL && plan->slabs > 0;
+    c->running = p->moduli > 0 || algorithm_is_running_sum(algorithm);
+    c->inputs = p->moduli > 0 ? ozaki_error(&residues) : 0;
+    c->classes = check_classes(p, plan->tile_cols);
+    c->deal = has_peaks ? PEAK_ROWS : 1;
+    c->group_steps = check_group_steps(p, plan->tile_cols, has_peaks);
     if (!c->on)
         return 0;
     carve_memory(c, memory, has_peaks);

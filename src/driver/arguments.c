@@ -27,23 +27,23 @@ static const struct argp_option option_table[] = {
     {"output", 'o', "FILE.h5[:/path]", 0, "where C goes (default INPUT-C.h5:/C)", 0},
     {"alpha", KEY(alpha), "X", 0, "default 1", 0},
     {"beta", KEY(beta), "X", 0, "default 0", 0},
-    {"transa", KEY(trans_a), "N|T|C", 0,
+    {"transa", KEY(trans[0]), "N|T|C", 0,
      "op(A): A as stored (N, the default), transposed (T) or conjugate transposed (C)", 0},
-    {"transb", KEY(trans_b), "N|T|C", 0, "op(B)", 0},
-    {"type", KEY(type), "d|s|z|c", 0,
+    {"transb", KEY(trans[1]), "N|T|C", 0, "op(B)", 0},
+    {"type", KEY(convert.type), "d|s|z|c", 0,
      "convert the operands while reading: to double (d), float (s), or complex numbers of doubles "
      "(z) or floats (c)",
      0},
     {0, 0, 0, 0, "Covariance, correlation, kinship (B is A, and one of them transposed)", 2},
-    {"product", KEY(product), "cov|cor|gram", 0,
+    {"product", KEY(scaling.product), "cov|cor|gram", 0,
      "covariances or correlations (divisor n - 1, as in NumPy), or plain products, of the rows of "
      "A; with --transa T of its columns",
      0},
-    {"center", KEY(center), "none|rows|cols", 0,
+    {"center", KEY(scaling.center), "none|rows|cols", 0,
      "subtract the mean of each row or column of A, as stored", 0},
-    {"scale", KEY(scale), "none|rows|cols", 0,
+    {"scale", KEY(scaling.scale), "none|rows|cols", 0,
      "divide each by its standard deviation (divisor n - 1)", 0},
-    {"nan", KEY(missing), "error|mean|zero", 0,
+    {"nan", KEY(scaling.missing), "error|mean|zero", 0,
      "NaN in A: an error (default), or replaced by the mean of the others, or by 0", 0},
     {0, 0, 0, 0, "Machine", 3},
     {"algo", KEY(algorithm), "NAME", 0,
@@ -51,9 +51,9 @@ static const struct argp_option option_table[] = {
      "floats 7, complex 15 and 8, or more if needed)",
      0},
     {"device", KEY(device), "auto|gpu|cpu", 0, "compute on a GPU or on the CPU", 0},
-    {"gpu-memory", KEY(gpu_memory), "SIZE", 0,
+    {"gpu-memory", KEY(resources.gpu_memory), "SIZE", 0,
      "limit of device memory, per rank (512M, 8G; default 95 % of the free memory)", 0},
-    {"host-memory", KEY(host_memory), "SIZE", 0,
+    {"host-memory", KEY(resources.host_memory), "SIZE", 0,
      "limit of host memory, per rank (default half of the available memory, shared by the ranks)",
      0},
     {"no-bind", KEY(bind), 0, 0, "do not bind threads to CPUs", 0},
@@ -61,41 +61,43 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "Plan", 4},
     {"dry-run", 'n', 0, 0, "print the plan and the predicted time; needs no GPU and no launcher",
      0},
-    {"ranks", KEY(ranks), "N", 0, "with --dry-run: plan for N ranks", 0},
-    {"ranks-per-node", KEY(ranks_per_node), "R", 0, "with --dry-run: R ranks on a node", 0},
-    {"machine", KEY(machine), "FILE.json", 0,
+    {"ranks", KEY(resources.ranks), "N", 0, "with --dry-run: plan for N ranks", 0},
+    {"ranks-per-node", KEY(resources.ranks_per_node), "R", 0, "with --dry-run: R ranks on a node",
+     0},
+    {"machine", KEY(resources.machine), "FILE.json", 0,
      "plan for this machine (a file, or the name of a machine that is installed with the program)",
      0},
-    {"grid", KEY(grid_rows), "PxQ", 0, "use this grid of ranks, over the rows and columns of C", 0},
-    {"tile", KEY(tile_rows), "MxNxK", 0, "use this tile of C (MxN) and this step along k", 0},
+    {"grid", KEY(plan.grid_rows), "PxQ", 0,
+     "use this grid of ranks, over the rows and columns of C", 0},
+    {"tile", KEY(plan.tile_rows), "MxNxK", 0, "use this tile of C (MxN) and this step along k", 0},
     {"symmetric", KEY(symmetric), "auto|on|off|lower", 0,
      "compute only half of A A^T, A^T A, A A^H, A^H A, and mirror it (default auto: where faster, "
      "complex ones always); lower: C is 0 above the diagonal",
      0},
-    {"split-k", KEY(layers), "auto|off|N", 0,
+    {"split-k", KEY(plan.layers), "auto|off|N", 0,
      "divide k among groups of ranks, which changes the last bits of C (default off; auto: as the "
      "planner finds best)",
      0},
     {0, 0, 0, 0, "Run", 5},
-    {"verify", KEY(verify), "off|online|full", 0,
+    {"verify", KEY(check.verify), "off|online|full", 0,
      "check C while it is computed (online, the default), or also read all files back (full)", 0},
-    {"check-seed", KEY(check_seed), "N", 0,
+    {"check-seed", KEY(check.seed), "N", 0,
      "seed of the check's random vectors (default: a random one)", 0},
     {"check-only", KEY(check_only), 0, 0, "check an existing output, as --verify full does", 0},
-    {"restart", KEY(restart), "auto|never|require|trust", 0,
+    {"restart", KEY(saving.restart), "auto|never|require|trust", 0,
      "resume a stopped or killed run (default auto; trust: without reading C back first)", 0},
-    {"checkpoint", KEY(checkpoint_s), "TIME", 0,
+    {"checkpoint", KEY(saving.checkpoint_s), "TIME", 0,
      "save a checkpoint at this interval (90s, 10m, 3h50m; default 15m)", 0},
-    {"max-time", KEY(max_s), "TIME", 0,
+    {"max-time", KEY(saving.max_s), "TIME", 0,
      "save a checkpoint and stop before this time limit (also 1-12:00:00; a plain number: seconds)",
      0},
-    {"report", KEY(report), "FILE.json", 0,
+    {"report", KEY(files.report), "FILE.json", 0,
      "also write the report to this file, as JSON (-: standard output)", 0},
-    {"trace", KEY(trace), "FILE.json", 0, "write a timeline for Perfetto", 0},
-    {"html", KEY(html), "FILE.html", 0, "write a page that shows the run in a browser", 0},
-    {"from-report", KEY(from_report), "FILE.json", 0,
+    {"trace", KEY(files.trace), "FILE.json", 0, "write a timeline for Perfetto", 0},
+    {"html", KEY(files.html), "FILE.html", 0, "write a page that shows the run in a browser", 0},
+    {"from-report", KEY(files.from_report), "FILE.json", 0,
      "with --html: make the page of an earlier run from its report; needs no INPUT.h5", 0},
-    {"progress", KEY(progress), "auto|always|never", 0,
+    {"progress", KEY(show.progress), "auto|always|never", 0,
      "progress display: a live line on a terminal, otherwise a line a minute (always: live)", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
     {"quiet", 'q', 0, 0, "print the result line only, of a dry run the predicted time", 0},
@@ -139,8 +141,7 @@ static const char short_help[] =
     "  -q, -v                 less, or more; --progress=never: no progress display\n"
     "  --help-all, --version  all options; what it was built with\n"
     "\n"
-    "To resume a stopped or killed run, give the same command again.\n" ENVIRONMENT
-        EXIT_STATUSES;
+    "To resume a stopped or killed run, give the same command again.\n" ENVIRONMENT EXIT_STATUSES;
 
 static void parse_option(int key, char *arg, struct parse *p)
 {
@@ -155,43 +156,45 @@ static void parse_option(int key, char *arg, struct parse *p)
     case 'o': p->output = arg; break;
     case KEY(alpha): parse_complex(arg, &o->alpha, &o->alpha_i, p); break;
     case KEY(beta): parse_complex(arg, &o->beta, &o->beta_i, p); break;
-    case KEY(trans_a): parse_trans(arg, &o->trans_a, &o->conjugate_a, p); break;
-    case KEY(trans_b): parse_trans(arg, &o->trans_b, &o->conjugate_b, p); break;
-    case KEY(type): o->type = parse_type(arg, &o->complex, p); break;
-    case KEY(product): o->product = (enum named_product)(PRODUCT_COV + parse_word(arg, p)); break;
-    case KEY(center): o->center = (enum axis)parse_word(arg, p); break;
-    case KEY(scale): o->scale = (enum axis)parse_word(arg, p); break;
-    case KEY(missing): o->missing = (enum missing)parse_word(arg, p); break;
+    case KEY(trans[0]): parse_trans(arg, &o->trans[0], &o->conjugate[0], p); break;
+    case KEY(trans[1]): parse_trans(arg, &o->trans[1], &o->conjugate[1], p); break;
+    case KEY(convert.type): o->convert.type = parse_type(arg, &o->convert.complex, p); break;
+    case KEY(scaling.product):
+        o->scaling.product = (enum named_product)(PRODUCT_COV + parse_word(arg, p));
+        break;
+    case KEY(scaling.center): o->scaling.center = (enum axis)parse_word(arg, p); break;
+    case KEY(scaling.scale): o->scaling.scale = (enum axis)parse_word(arg, p); break;
+    case KEY(scaling.missing): o->scaling.missing = (enum missing)parse_word(arg, p); break;
     case KEY(algorithm): o->algorithm = parse_algorithm(arg, &o->moduli, p); break;
     case KEY(device): o->device = (enum device_choice)parse_word(arg, p); break;
-    case KEY(gpu_memory): o->gpu_memory = parse_bytes(arg, p); break;
-    case KEY(host_memory): o->host_memory = parse_bytes(arg, p); break;
+    case KEY(resources.gpu_memory): o->resources.gpu_memory = parse_bytes(arg, p); break;
+    case KEY(resources.host_memory): o->resources.host_memory = parse_bytes(arg, p); break;
     case KEY(bind): o->bind = false; break;
     case KEY(io): o->io = (enum store_way)parse_word(arg, p); break;
     case 'n': o->dry_run = true; break;
-    case KEY(ranks): o->ranks = parse_count(arg, p); break;
-    case KEY(ranks_per_node): o->ranks_per_node = parse_count(arg, p); break;
-    case KEY(machine): copy_path(o->machine, arg, p); break;
-    case KEY(grid_rows): parse_grid(arg, p); break;
-    case KEY(tile_rows): parse_tile(arg, p); break;
+    case KEY(resources.ranks): o->resources.ranks = parse_count(arg, p); break;
+    case KEY(resources.ranks_per_node): o->resources.ranks_per_node = parse_count(arg, p); break;
+    case KEY(resources.machine): copy_path(o->resources.machine, arg, p); break;
+    case KEY(plan.grid_rows): parse_grid(arg, p); break;
+    case KEY(plan.tile_rows): parse_tile(arg, p); break;
     case KEY(symmetric): o->symmetric = (enum symmetric)parse_word(arg, p); break;
-    case KEY(layers): o->layers = parse_split(arg, p); break;
-    case KEY(verify): o->verify = (enum verification)parse_word(arg, p); break;
-    case KEY(check_seed): o->check_seed = parse_seed(arg, p); break;
-    case KEY(restart): o->restart = (enum restart)parse_word(arg, p); break;
-    case KEY(checkpoint_s): o->checkpoint_s = parse_time(arg, p); break;
-    case KEY(max_s): o->max_s = parse_time(arg, p); break;
+    case KEY(plan.layers): o->plan.layers = parse_split(arg, p); break;
+    case KEY(check.verify): o->check.verify = (enum verification)parse_word(arg, p); break;
+    case KEY(check.seed): o->check.seed = parse_seed(arg, p); break;
+    case KEY(saving.restart): o->saving.restart = (enum restart)parse_word(arg, p); break;
+    case KEY(saving.checkpoint_s): o->saving.checkpoint_s = parse_time(arg, p); break;
+    case KEY(saving.max_s): o->saving.max_s = parse_time(arg, p); break;
     case KEY(check_only): o->check_only = true; break;
-    case KEY(report): copy_path(o->report, arg, p); break;
-    case KEY(trace): copy_path(o->trace, arg, p); break;
-    case KEY(html): copy_path(o->html, arg, p); break;
-    case KEY(from_report): copy_path(o->from_report, arg, p); break;
-    case KEY(progress): o->progress = (enum progress_choice)parse_word(arg, p); break;
+    case KEY(files.report): copy_path(o->files.report, arg, p); break;
+    case KEY(files.trace): copy_path(o->files.trace, arg, p); break;
+    case KEY(files.html): copy_path(o->files.html, arg, p); break;
+    case KEY(files.from_report): copy_path(o->files.from_report, arg, p); break;
+    case KEY(show.progress): o->show.progress = (enum progress_choice)parse_word(arg, p); break;
     case 'f': o->force = true; break;
     case 'q': /* of the two the last one counts */
     case 'v':
-        o->quiet = key == 'q';
-        o->verbose = key == 'v';
+        o->show.quiet = key == 'q';
+        o->show.verbose = key == 'v';
         break;
     }
 }
@@ -251,14 +254,14 @@ static void name_output(struct parse *p, struct operand_name *output)
 static void name_product(struct parse *p)
 {
     struct options *o = p->options;
-    if (o->product == PRODUCT_PLAIN)
+    if (o->scaling.product == PRODUCT_PLAIN)
         return;
     if (!p->b)
         p->b = p->a ? p->a : "A";
     if (!o->given.trans_b)
-        o->trans_b = !o->trans_a;
-    o->conjugate_a = o->trans_a;
-    o->conjugate_b = o->trans_b;
+        o->trans[1] = !o->trans[0];
+    o->conjugate[0] = o->trans[0];
+    o->conjugate[1] = o->trans[1];
 }
 
 /* INPUT is a file, of which no one dataset is multiplied.  False after a complaint. */
@@ -307,8 +310,8 @@ static void name_files(struct parse *p)
 static void check_standard(struct parse *p)
 {
     const struct options *o = p->options;
-    const bool named = o->product == PRODUCT_COV || o->product == PRODUCT_COR;
-    const bool centers = named || o->center, changes = centers || o->scale;
+    const bool named = o->scaling.product == PRODUCT_COV || o->scaling.product == PRODUCT_COR;
+    const bool centers = named || o->scaling.center, changes = centers || o->scaling.scale;
     if (named && o->given.scaling)
         usage_error(p, "--product cov and cor centre the variables, and cor scales them: leave out "
                        "--center and --scale, or give --product gram");
@@ -316,13 +319,13 @@ static void check_standard(struct parse *p)
         usage_error(p,
                     "--product cov and cor have their own alpha, 1 / (n - 1), and no C is added: "
                     "leave out --alpha and --beta, or give --product gram");
-    if (!named && o->center && o->scale && o->center != o->scale)
+    if (!named && o->scaling.center && o->scaling.scale && o->scaling.center != o->scaling.scale)
         usage_error(p, "--center %s and --scale %s: both are of rows, or both of cols",
-                    axis_names[o->center], axis_names[o->scale]);
+                    axis_names[o->scaling.center], axis_names[o->scaling.scale]);
     if (o->given.missing && !changes && !o->check_only)
         usage_error(p, "--nan goes with --center, --scale or --product cov or cor: give one of "
                        "these, or leave it out");
-    else if (o->missing == MISSING_MEAN && !centers && !o->check_only)
+    else if (o->scaling.missing == MISSING_MEAN && !centers && !o->check_only)
         usage_error(p, "--nan mean goes with --center, after which a mean is 0");
     if (changes && o->algorithm == ALGORITHM_OZAKI && o->moduli == 0)
         usage_error(p, "--algo ozaki looks at A as it is stored, which is not what is multiplied: "
@@ -338,14 +341,15 @@ static void check_together(struct parse *p)
                     "%s %s names the C that is added, which is read only if beta is not 0: give "
                     "such a --beta, or name the result's file with --output",
                     p->c_given_by, p->c);
-    if (!o->dry_run && (o->ranks || o->ranks_per_node))
+    if (!o->dry_run && (o->resources.ranks || o->resources.ranks_per_node))
         usage_error(p, "--ranks and --ranks-per-node describe a machine for --dry-run; start the "
                        "ranks of a run by mpirun -n N or srun -n N");
     if (o->check_only && o->dry_run)
         usage_error(p, "--check-only needs an output, --dry-run none: give one of them");
-    if ((o->check_only || o->dry_run) && (o->html[0] || o->trace[0]))
+    if ((o->check_only || o->dry_run) && (o->files.html[0] || o->files.trace[0]))
         usage_error(p, "%s shows a run: it cannot be given with %s",
-                    o->html[0] ? "--html" : "--trace", o->dry_run ? "--dry-run" : "--check-only");
+                    o->files.html[0] ? "--html" : "--trace",
+                    o->dry_run ? "--dry-run" : "--check-only");
     check_standard(p);
     const struct kernel *kernel = o->algorithm == ALGORITHM_AUTO ? NULL : kernels[o->algorithm];
     if (kernel && !kernel->on_cpu && o->device == CHOOSE_CPU)
@@ -358,16 +362,16 @@ static void check_together(struct parse *p)
 static void check_from_report(struct parse *p)
 {
     const struct options *o = p->options;
-    if (!o->html[0])
-        usage_error(p, "--from-report %s: name the page with --html", o->from_report);
-    if (p->input || o->check_only || o->dry_run || o->report[0] || o->trace[0])
+    if (!o->files.html[0])
+        usage_error(p, "--from-report %s: name the page with --html", o->files.from_report);
+    if (p->input || o->check_only || o->dry_run || o->files.report[0] || o->files.trace[0])
         usage_error(p, "--from-report shows an earlier run: it goes with --html alone");
 }
 
 static void finish(struct parse *p)
 {
     bool right = !p->err.code;
-    if (p->options->from_report[0]) {
+    if (p->options->files.from_report[0]) {
         check_from_report(p);
         return;
     }
@@ -386,11 +390,11 @@ static void note_given(int key, struct options *o)
     o->given.output |= key == 'o';
     o->given.alpha |= key == KEY(alpha);
     o->given.beta |= key == KEY(beta);
-    o->given.trans_a |= key == KEY(trans_a);
-    o->given.trans_b |= key == KEY(trans_b);
-    o->given.scaling |= key == KEY(center) || key == KEY(scale);
-    o->given.missing |= key == KEY(missing);
-    o->convert |= key == KEY(type);
+    o->given.trans_a |= key == KEY(trans[0]);
+    o->given.trans_b |= key == KEY(trans[1]);
+    o->given.scaling |= key == KEY(scaling.center) || key == KEY(scaling.scale);
+    o->given.missing |= key == KEY(scaling.missing);
+    o->convert.wanted |= key == KEY(convert.type);
 }
 
 static const char doc[] =
@@ -453,14 +457,7 @@ int arguments_parse(int argc, char **argv, FILE *out, struct options *options, s
     struct parse parse = {.options = options};
     bool given[sizeof option_table / sizeof *option_table] = {0};
     struct error known = {0};
-    memset(options, 0, sizeof *options); /* ranks compare them, padding and all */
-    options->alpha = 1;
-    options->algorithm = ALGORITHM_AUTO;
-    options->bind = true;
-    options->layers = 1;
-    options->verify = VERIFY_ONLINE;
-    options->checkpoint_s = 900;
-    options->type = SCALAR_DOUBLE;
+    options_begin(options);
     option_words(option_table, argv + 1, take_note, given, &parse.err);
     parse.left_out = parse.err.code;
     parse.from_environment = true;
@@ -474,7 +471,7 @@ int arguments_parse(int argc, char **argv, FILE *out, struct options *options, s
         return 0;
     finish(&parse);
     if (parse.err.code)
-        options->report[0] = '\0'; /* there is nothing to report */
+        options->files.report[0] = '\0'; /* there is nothing to report */
     if (out && argc == 1)
         fputs(example, stderr);
     error_append(err, &parse.err);

@@ -83,7 +83,7 @@ void journal_describe(struct journal *journal, const struct file_names *names,
     }
     json_object_set_new(product, "transa", json_string(words[p->trans[0] + p->conjugate[0]]));
     json_object_set_new(product, "transb", json_string(words[p->trans[1] + p->conjugate[1]]));
-    json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
+    json_object_set_new(product, "verify", json_string(options->check.verify ? "on" : "off"));
     if (p->scaling.axis) {
         const struct scaling *s = &p->scaling;
         json_object_set_new(product, "center", json_string(axis_names[scaling_center(s)]));

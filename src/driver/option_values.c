@@ -139,18 +139,14 @@ int parse_word(const char *text, struct parse *p)
 
 bool type_named(const char *text, enum scalar *type, bool *complex)
 {
-    static const struct {
-        const char *name;
-        enum scalar type;
-        bool complex;
-    } names[] = {{"d", SCALAR_DOUBLE, false},    {"double", SCALAR_DOUBLE, false},
-                 {"s", SCALAR_FLOAT, false},     {"single", SCALAR_FLOAT, false},
-                 {"float", SCALAR_FLOAT, false}, {"z", SCALAR_DOUBLE, true},
-                 {"c", SCALAR_FLOAT, true}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(text, names[i].name) == 0) {
-            *type = names[i].type;
-            *complex = names[i].complex;
+    const char letter = strlen(text) == 1 ? (char)tolower((unsigned char)text[0]) : '\0';
+    const char *name = strcasecmp(text, "single") == 0 ? "float" : text;
+    for (enum scalar i = 0; i < SCALAR_COUNT; i++)
+        if (scalar_is_float_or_double(i) &&
+            (letter == scalar_letter(i, false) || letter == scalar_letter(i, true) ||
+             strcasecmp(name, scalar_name(i)) == 0)) {
+            *type = i;
+            *complex = letter == scalar_letter(i, true);
             return true;
         }
     return false;
@@ -192,8 +188,8 @@ void parse_grid(const char *text, struct parse *p)
     int64_t grid[2] = {0, 0};
     if (!quantity_parse_extents(text, 2, grid) || grid[0] > 1 << 24 || grid[1] > 1 << 24)
         bad_value(p, text, "give PxQ, such as 2x4");
-    p->options->grid_rows = (int)grid[0];
-    p->options->grid_cols = (int)grid[1];
+    p->options->plan.grid_rows = (int)grid[0];
+    p->options->plan.grid_cols = (int)grid[1];
 }
 
 void parse_tile(const char *text, struct parse *p)
@@ -201,9 +197,9 @@ void parse_tile(const char *text, struct parse *p)
     int64_t tile[3] = {0, 0, 0};
     if (!quantity_parse_extents(text, 3, tile))
         bad_value(p, text, "give MxNxK, such as 8192x8192x1024");
-    p->options->tile_rows = tile[0];
-    p->options->tile_cols = tile[1];
-    p->options->slab = tile[2];
+    p->options->plan.tile_rows = tile[0];
+    p->options->plan.tile_cols = tile[1];
+    p->options->plan.slab = tile[2];
 }
 
 /* 0: the planner chooses. */

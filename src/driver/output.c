@@ -85,8 +85,7 @@ static void name_parts(const struct problem *p, struct source *c)
 {
     static const char h5py[2][PART_NAME_MAX] = {"r", "i"};
     const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
-    memcpy(c->parts, a->parts[0][0] ? a->parts : b->parts[0][0] ? b->parts : h5py,
-           sizeof c->parts);
+    memcpy(c->parts, a->parts[0][0] ? a->parts : b->parts[0][0] ? b->parts : h5py, sizeof c->parts);
 }
 
 static int create_part(struct output *output, const struct options *options,
@@ -293,7 +292,7 @@ int output_complete(const struct output *output, struct error *err)
 int output_publish(struct output *output, const struct options *options, struct error *err)
 {
     const char *file = output->names.output, *part = output->names.part;
-    const char *again = options->restart == RESTART_NEVER
+    const char *again = options->saving.restart == RESTART_NEVER
                             ? "the same command without --restart never"
                             : "the same command, given again,";
     if (options->force && output_check_replaced(options, err))

@@ -46,7 +46,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = p->lower ? "triangle" : NULL, .text = "lower"},
         {.name = p->symmetric && p->complex ? "symmetry" : NULL,
          .text = problem_is_hermitian(p) ? "Hermitian" : "symmetric"},
-        {.name = options->verify ? FORMAT_CHECKSUM : NULL,
+        {.name = options->check.verify ? FORMAT_CHECKSUM : NULL,
          .text = FORMAT_CHECKSUM_UNKNOWN,
          .fixed = true},
         {.name = OUTPUT_SIGN, .text = OUTPUT_UNSIGNED, .fixed = true},
@@ -154,7 +154,7 @@ enum output_state output_state(const struct options *options, uint64_t identity,
         format_describe(options->output.file, options->output.dataset, &source, &ignored) ||
         format_get_attributes(&source, values, &ignored))
         return OUTPUT_OTHER;
-    bool parts = options->layers == 0 || values[PARTS].number == options->layers;
+    bool parts = options->plan.layers == 0 || values[PARTS].number == options->plan.layers;
     if (!values[IDENTITY].found || strcmp(values[IDENTITY].text, text) != 0 || !parts)
         return OUTPUT_OTHER;
     bool complete = values[MARK].found ? strcmp(values[MARK].text, FORMAT_MARK_YES) == 0
@@ -303,9 +303,9 @@ static int recall_operands(const struct source *c, struct options *o, struct err
 static void recall_type(struct options *options, const struct source *c, struct error *err)
 {
     if (matrix_holds(&c->matrix, SCALAR_INT64)) {
-        if (options->convert)
+        if (options->convert.wanted)
             error_add(err, EXIT_INPUT, "C is int64, but --type %c is given",
-                      options->type == SCALAR_DOUBLE ? 'd' : 's');
+                      scalar_letter(options->convert.type, false));
         return;
     }
     const enum scalar type = c->matrix.elements;
@@ -313,13 +313,14 @@ static void recall_type(struct options *options, const struct source *c, struct 
     if (!scalar_is_float_or_double(type))
         error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats, doubles or int64", c->file,
                   c->dataset, c->layout);
-    else if (options->convert && (options->type != type || options->complex != complex))
+    else if (options->convert.wanted &&
+             (options->convert.type != type || options->convert.complex != complex))
         error_add(err, EXIT_INPUT, "C is %s%s, but --type %c is given", complex ? "complex " : "",
                   scalar_name(type),
-                  "sdcz"[2 * options->complex + (options->type == SCALAR_DOUBLE)]);
-    options->type = scalar_is_float_or_double(type) ? type : SCALAR_DOUBLE;
-    options->complex = complex;
-    options->convert = true;
+                  scalar_letter(options->convert.type, options->convert.complex));
+    options->convert.type = scalar_is_float_or_double(type) ? type : SCALAR_DOUBLE;
+    options->convert.complex = complex;
+    options->convert.wanted = true;
 }
 
 static void recall_checksum(const struct format_value *value, struct recall *recall,
@@ -366,11 +367,11 @@ static int recall_word(const struct format_value *value, const char *const words
 /* Centred and scaled as recorded, where the options do not say it. */
 static void recall_standard(const struct recall *recall, struct options *o)
 {
-    if (o->product != PRODUCT_PLAIN)
+    if (o->scaling.product != PRODUCT_PLAIN)
         return;
-    o->center = o->center ? o->center : scaling_center(&recall->scaling);
-    o->scale = o->scale ? o->scale : scaling_scale(&recall->scaling);
-    o->missing = o->given.missing ? o->missing : recall->scaling.missing;
+    o->scaling.center = o->scaling.center ? o->scaling.center : scaling_center(&recall->scaling);
+    o->scaling.scale = o->scaling.scale ? o->scaling.scale : scaling_scale(&recall->scaling);
+    o->scaling.missing = o->given.missing ? o->scaling.missing : recall->scaling.missing;
 }
 
 void output_compare_standard(const struct recall *recall, const struct problem *p,
@@ -442,8 +443,8 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_scalar("beta", &values[BETA], o->given.beta, &o->beta, err);
     recall_scalar("alpha", &values[ALPHA_I], o->given.alpha, &o->alpha_i, err);
     recall_scalar("beta", &values[BETA_I], o->given.beta, &o->beta_i, err);
-    recall_trans('A', &values[FORMULA], o->given.trans_a, &o->trans_a, &o->conjugate_a, err);
-    recall_trans('B', &values[FORMULA], o->given.trans_b, &o->trans_b, &o->conjugate_b, err);
+    recall_trans('A', &values[FORMULA], o->given.trans_a, &o->trans[0], &o->conjugate[0], err);
+    recall_trans('B', &values[FORMULA], o->given.trans_b, &o->trans[1], &o->conjugate[1], err);
     recall_operands(&recall->source, o, err);
     recall_type(o, &recall->source, err);
     recall_checksum(&values[CHECKSUM], recall, err);

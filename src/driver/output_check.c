@@ -93,10 +93,10 @@ static bool is_input(const struct guarded *g, const char *file, struct error *er
 {
     const struct options *options = g->options;
     const struct problem *p = g->problem;
-    bool found = file_is_same(file, options->a.file, err) ||
-                 file_is_same(file, options->b.file, err) ||
-                 (options_add_c(options) && file_is_same(file, options->c.file, err)) ||
-                 (options->machine[0] && file_is_same(file, options->machine, err));
+    bool found =
+        file_is_same(file, options->a.file, err) || file_is_same(file, options->b.file, err) ||
+        (options_add_c(options) && file_is_same(file, options->c.file, err)) ||
+        (options->resources.machine[0] && file_is_same(file, options->resources.machine, err));
     for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
         found = problem_reads(p, (enum operand)i) && format_draws_on(&p->sources[i], file, err);
     return found;
@@ -270,9 +270,9 @@ int output_check_beside(const struct file_names *names, const struct options *op
                         const struct problem *p, struct error *err)
 {
     const struct guarded g = {names, options, p};
-    struct beside files[] = {{"report", options->report, "\"program\": \"dgemm_ooc"},
-                             {"trace", options->trace, "\"traceEvents\""},
-                             {"page", options->html, "<!-- The page of a run."}};
+    struct beside files[] = {{"report", options->files.report, "\"program\": \"dgemm_ooc"},
+                             {"trace", options->files.trace, "\"traceEvents\""},
+                             {"page", options->files.html, "<!-- The page of a run."}};
     for (int i = 0; i < 3; i++) {
         if (!files[i].path[0])
             continue;
@@ -362,7 +362,7 @@ int output_check(const struct file_names *names, const struct options *options,
             error_add(err, EXIT_INPUT, foreign, file, why);
         else if (left != LEFT_MISPLACED && output_check_replaced(options, err) == 0 &&
                  !options->force)
-            complain_taken(names, options, p && options->restart != RESTART_NEVER, err);
+            complain_taken(names, options, p && options->saving.restart != RESTART_NEVER, err);
     }
     if (p)
         output_check_dataset(options, p, err);

@@ -199,18 +199,19 @@ static void apply_limit(size_t limit, struct machine *m, size_t *memory, size_t 
     set_source(m, memory, "given");
 }
 
-static void apply_limits(const struct options *options, struct machine *m)
+static void apply_limits(const struct resources *resources, struct machine *m)
 {
-    apply_limit(options->host_memory, m, &m->host_memory, &m->host_unlimited);
-    apply_limit(options->gpu_memory, m, &m->device_memory, &m->device_unlimited);
+    apply_limit(resources->host_memory, m, &m->host_memory, &m->host_unlimited);
+    apply_limit(resources->gpu_memory, m, &m->device_memory, &m->device_unlimited);
 }
 
-void machine_probe(const struct options *options, int ranks, int local_ranks, int cpus,
-                   const struct device_info *device, int sharing, struct machine *m)
+void machine_probe(const struct options *options, const struct share *share, struct machine *m)
 {
+    const struct device_info *device = share->device;
+    const int local_ranks = share->local_ranks, cpus = share->cpus;
     const int quota = (int)ceil_div(control_group_cpus(), local_ranks);
     *m = (struct machine){.gpu = device != NULL,
-                          .ranks = ranks,
+                          .ranks = share->ranks,
                           .ranks_per_node = local_ranks,
                           .threads = machine_threads(cpus, local_ranks),
                           .network_bytes_per_s = 10e9};
@@ -222,16 +223,16 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
     if (device) {
         snprintf(m->name, sizeof m->name, "%s", device->name);
         m->compute_capability = device->compute_capability;
-        m->device_memory = device->memory_free / 100 * 95 / (size_t)sharing;
+        m->device_memory = device->memory_free / 100 * 95 / (size_t)share->sharing;
         assume_gpu_rates(device, m);
-        share_gpu_rates(sharing, m);
+        share_gpu_rates(share->sharing, m);
     } else {
         snprintf(m->name, sizeof m->name, "CPU, %d thread%s a rank%s", m->threads,
                  m->threads == 1 ? "" : "s",
                  m->threads == quota && quota < cpus ? ", by the control group's CPU quota" : "");
         assume_cpu_rates(cpus, local_ranks, m);
     }
-    apply_limits(options, m);
+    apply_limits(&options->resources, m);
 }
 
 /* In coarse steps, so that the plan is mostly the same the next time.  Long copies beside reading
@@ -364,7 +365,7 @@ static const char *read_member(const char *key, const json_t *value, struct mach
 }
 
 /* Add the members of a file, to a machine that has values for all. */
-static void read_members(const struct options *options, const json_t *root, struct machine *m,
+static void read_members(const struct resources *resources, const json_t *root, struct machine *m,
                          struct error *err)
 {
     const char *key;
@@ -377,9 +378,9 @@ static void read_members(const struct options *options, const json_t *root, stru
         if (allowed && !*allowed)
             error_add(err, EXIT_USAGE,
                       "--machine %s: \"%s\" is not a key of a machine file%s%s; see man dgemm_ooc",
-                      options->machine, key, meant ? "; did you mean " : "", meant ? meant : "");
+                      resources->machine, key, meant ? "; did you mean " : "", meant ? meant : "");
         else if (allowed)
-            error_add(err, EXIT_USAGE, "--machine %s: \"%s\" is %.60s; give %s", options->machine,
+            error_add(err, EXIT_USAGE, "--machine %s: \"%s\" is %.60s; give %s", resources->machine,
                       key, is ? is : "?", allowed);
         free(is);
     }
@@ -387,7 +388,7 @@ static void read_members(const struct options *options, const json_t *root, stru
     const char *allowed = value ? read_sources(value, m) : NULL;
     if (allowed)
         error_add(err, EXIT_USAGE, "--machine %s: \"sources\": leave it out, or give %s",
-                  options->machine, allowed);
+                  resources->machine, allowed);
 }
 
 /* The folder of the machine files that come with this program, installed or as it was built; false
@@ -426,34 +427,35 @@ static const char *list_names(const char *folder, char *text, size_t size)
     return text;
 }
 
-int machine_read(const struct options *options, struct machine *m, struct error *err)
+int machine_read(const struct resources *resources, struct machine *m, struct error *err)
 {
     json_error_t where;
     char folder[PATH_MAX], path[2 * PATH_MAX + 8], names[512];
     struct stat status;
-    bool named = !strchr(options->machine, '/') && !file_leads(options->machine, &status, err);
+    bool named = !strchr(resources->machine, '/') && !file_leads(resources->machine, &status, err);
     if (named && !find_folder(folder))
         return error_add(err, EXIT_USAGE,
                          "--machine %s: there is no such file, and the folder of machine files is "
                          "not beside this program; give the path of a file",
-                         options->machine);
+                         resources->machine);
     if (named)
-        snprintf(path, sizeof path, "%s/%s.json", folder, options->machine);
+        snprintf(path, sizeof path, "%s/%s.json", folder, resources->machine);
     if (named && !file_leads(path, &status, err))
         return error_add(err, EXIT_USAGE,
                          "--machine %s: there is neither such a file nor a machine of that name; "
                          "name a file, or %s",
-                         options->machine, list_names(folder, names, sizeof names));
-    json_t *root = json_load_file(named ? path : options->machine, JSON_REJECT_DUPLICATES, &where);
+                         resources->machine, list_names(folder, names, sizeof names));
+    json_t *root =
+        json_load_file(named ? path : resources->machine, JSON_REJECT_DUPLICATES, &where);
     if (!json_is_object(root)) {
         if (root)
-            error_add(err, EXIT_USAGE, "--machine %s: not a JSON object", options->machine);
+            error_add(err, EXIT_USAGE, "--machine %s: not a JSON object", resources->machine);
         else if (where.line < 0)
             error_add(err, EXIT_USAGE, "--machine %s cannot be opened: %s; give the path of a file",
-                      options->machine, strerror(errno));
+                      resources->machine, strerror(errno));
         else
             error_add(err, EXIT_USAGE, "--machine %s: not JSON: %s (line %d); name a machine file",
-                      options->machine, where.text, where.line);
+                      resources->machine, where.text, where.line);
         json_decref(root);
         return err->code;
     }
@@ -462,8 +464,8 @@ int machine_read(const struct options *options, struct machine *m, struct error 
     const char *device = json_string_value(json_object_get(root, "device"));
     if (!m->gpu && device && strcmp(device, "gpu") == 0)
         assume_gpu(m);
-    read_members(options, root, m, err);
+    read_members(resources, root, m, err);
     json_decref(root);
-    apply_limits(options, m);
+    apply_limits(resources, m);
     return err->code;
 }

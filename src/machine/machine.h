@@ -13,6 +13,7 @@
 
 struct json_t;
 struct options;
+struct resources;
 struct problem;
 struct error;
 
@@ -41,11 +42,17 @@ struct machine {
     unsigned given, measured;     /* a bit for each member of a machine file: its source */
 };
 
-/* Describe this machine for one of `ranks` ranks, of which `local_ranks` share this node; each has
- * so many CPUs for its threads.  `device` is the GPU of this rank, which `sharing` ranks use, or
- * null for the CPU. */
-void machine_probe(const struct options *options, int ranks, int local_ranks, int cpus,
-                   const struct device_info *device, int sharing, struct machine *machine);
+/* What one of the ranks has of its computer. */
+struct share {
+    int ranks, local_ranks;           /* of the run; of them on this computer */
+    int cpus;                         /* for this rank's threads */
+    const struct device_info *device; /* its GPU; null: the CPU */
+    int sharing;                      /* ranks that use that GPU */
+};
+
+/* Describe this machine for such a rank. */
+void machine_probe(const struct options *options, const struct share *share,
+                   struct machine *machine);
 
 /* Take the measured rate of copies to this rank's GPU, which no other rank uses, where it is not
  * the usual one: a slot or switch of an older generation, or a link that is faster than those known
@@ -64,10 +71,8 @@ uint64_t machine_host_memory(void);
 uint64_t machine_usual_memory(int local_ranks);
 
 /* Complain (EXIT_RESOURCES) about limits, given as options or in a machine file, that are beyond
- * what the `local_ranks` ranks of this computer can have together; `sharing` of them use `device`
- * (null: the CPU). */
-int machine_check_memory(const struct options *options, int local_ranks,
-                         const struct device_info *device, int sharing,
+ * what the ranks of this computer can have together. */
+int machine_check_memory(const struct resources *resources, const struct share *share,
                          const struct machine *machine, struct error *err);
 
 /* Who measures the rate of the file system: one process, or all ranks at the same time. */
@@ -91,9 +96,9 @@ double machine_write_by_threads(const struct machine *machine);
  * memory; 0 for other files, which threads mostly wait for. */
 double machine_moving_seconds(const struct machine *machine, double read_s, double written);
 
-/* Replace the members that the machine file `options->machine` states, a JSON object with the names
- * above as keys. */
-int machine_read(const struct options *options, struct machine *machine, struct error *err);
+/* Replace the members that the machine file `resources->machine` states, a JSON object with the
+ * names above as keys. */
+int machine_read(const struct resources *resources, struct machine *machine, struct error *err);
 
 /* The source of the member of the machine that `member` points to: "given" by the user, "measured"
  * here, or "assumed". */

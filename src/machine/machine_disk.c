@@ -106,10 +106,19 @@ static void ring_close(struct probe_ring *ring)
     munmap(ring->memory, ring_bytes(ring));
 }
 
+/* The matrix that is read. */
+struct probed {
+    struct store *store;
+    const struct matrix *matrix;
+    size_t element;
+};
+
 /* Read here and there in the matrix until `end`, elsewhere with every probe: bytes. */
-static double read_some(struct store *store, const struct matrix *matrix, size_t element, int probe,
-                        const struct probe_ring *ring, int thread, double end)
+static double read_some(const struct probed *probed, int probe, const struct probe_ring *ring,
+                        int thread, double end)
 {
+    const struct matrix *matrix = probed->matrix;
+    const size_t element = probed->element;
     struct error ignored = {0};
     size_t turn = 0;
     int64_t cols = min_i64(matrix->cols, PROBE_BYTES / (int64_t)element);
@@ -121,7 +130,7 @@ static double read_some(struct store *store, const struct matrix *matrix, size_t
         int64_t at = i + probe * THREADS * PROBES / MEMORY_PROBES;
         int64_t place = places * (at * 89 % (THREADS * PROBES)) / (THREADS * PROBES);
         struct block block = {place / across * rows, place % across * cols, rows, cols};
-        if (store_read(store, &block, ring_slot(ring, thread, turn++), &ignored))
+        if (store_read(probed->store, &block, ring_slot(ring, thread, turn++), &ignored))
             break;
         bytes += (double)(rows * cols) * (double)element;
     }
@@ -129,37 +138,37 @@ static double read_some(struct store *store, const struct matrix *matrix, size_t
 }
 
 /* Bytes a second. */
-static double read_rate(struct store *store, const struct matrix *matrix, size_t element, int probe,
-                        const struct probe_ring *ring, double seconds)
+static double read_rate(const struct probed *probed, int probe, const struct probe_ring *ring,
+                        double seconds)
 {
     double start = clock_now(), bytes = 0;
 #pragma omp parallel for num_threads(ring->threads) schedule(static, 1) reduction(+ : bytes)
     for (int thread = 0; thread < ring->threads; thread++)
-        bytes += read_some(store, matrix, element, probe, ring, thread, start + seconds);
+        bytes += read_some(probed, probe, ring, thread, start + seconds);
     return bytes / (clock_now() - start);
 }
 
-static double disk_rate(struct store *store, const struct matrix *matrix, size_t element,
-                        const struct machine *m, const struct prober *prober)
+static double disk_rate(const struct probed *probed, const struct machine *m,
+                        const struct prober *prober)
 {
     struct probe_ring ring;
     if (!ring_open(&ring, m, prober, 1))
         return 0;
-    double rate = read_rate(store, matrix, element, 0, &ring, probe_seconds);
+    double rate = read_rate(probed, 0, &ring, probe_seconds);
     ring_close(&ring);
     return rate;
 }
 
 /* More than once: whatever else goes on makes memory look slower, so the best counts. */
-static double memory_rate(struct store *store, const struct matrix *matrix, size_t element,
-                          const struct machine *m, const struct prober *prober)
+static double memory_rate(const struct probed *probed, const struct machine *m,
+                          const struct prober *prober)
 {
     struct probe_ring ring;
     double rate = 0;
     if (!ring_open(&ring, m, prober, SLOTS))
         return 0;
     for (int i = 0; i < MEMORY_PROBES; i++)
-        rate = fmax(rate, read_rate(store, matrix, element, i, &ring, memory_probe_seconds));
+        rate = fmax(rate, read_rate(probed, i, &ring, memory_probe_seconds));
     ring_close(&ring);
     return rate;
 }
@@ -186,15 +195,14 @@ double machine_probe_disk(const struct problem *p, const struct prober *prober, 
     enum operand operand = largest(p);
     if (operand == OPERAND_COUNT || problem_bytes(p, operand) < worth_bytes)
         return 0;
-    const struct matrix *matrix = &p->matrix[operand];
     if (store_open(&p->sources[operand], p->held[operand], STORE_READ, p->io, &store, &ignored))
         return 0;
-    const size_t element = problem_element(p, operand);
-    double rate = m->files_in_memory ? 0 : disk_rate(store, matrix, element, m, prober);
+    const struct probed probed = {store, &p->matrix[operand], problem_element(p, operand)};
+    double rate = m->files_in_memory ? 0 : disk_rate(&probed, m, prober);
     m->files_in_memory |=
         rate * prober->locals >= no_disk && strcmp(store_way_name(store), "buffered") == 0;
     if (m->files_in_memory)
-        rate = memory_rate(store, matrix, element, m, prober);
+        rate = memory_rate(&probed, m, prober);
     store_close(store);
     return rate;
 }

@@ -72,21 +72,22 @@ static void check_limit(const char *by, size_t limit, int ranks, const char *own
               total / (uint64_t)ranks >> 20);
 }
 
-int machine_check_memory(const struct options *o, int local_ranks, const struct device_info *device,
-                         int sharing, const struct machine *m, struct error *err)
+int machine_check_memory(const struct resources *resources, const struct share *share,
+                         const struct machine *m, struct error *err)
 {
     uint64_t group = control_group_memory(), total = UINT64_MAX, kib;
     if (proc_number("/proc/meminfo", "MemTotal", &kib))
         total = kib * 1024;
-    const char *by = o->host_memory ? "--host-memory" : "host_memory_bytes of --machine";
+    const char *by = resources->host_memory ? "--host-memory" : "host_memory_bytes of --machine";
     check_own(by, m->host_memory, err);
-    check_limit(by, m->host_memory, local_ranks,
+    check_limit(by, m->host_memory, share->local_ranks,
                 group < total ? "the memory control group" : "this computer",
                 group < total ? group : total, err);
-    if (device)
-        check_limit(o->gpu_memory ? "--gpu-memory" : "device_memory_bytes of --machine",
-                    m->device_memory, sharing, "the GPU", device->memory_total, err);
-    else if (o->gpu_memory && !m->gpu)
-        check_limit("--gpu-memory", m->device_memory, local_ranks, "this computer", total, err);
+    if (share->device)
+        check_limit(resources->gpu_memory ? "--gpu-memory" : "device_memory_bytes of --machine",
+                    m->device_memory, share->sharing, "the GPU", share->device->memory_total, err);
+    else if (resources->gpu_memory && !m->gpu)
+        check_limit("--gpu-memory", m->device_memory, share->local_ranks, "this computer", total,
+                    err);
     return err->code;
 }

@@ -42,10 +42,11 @@ size_t check_peak_numbers(int64_t rows, int64_t cols)
 
 /* What an error of a typical element takes to be found grows with the square of the group, or with
  * the group where peaks are known, and with the root of a class's columns; what the comparisons
- * cost falls with it.  Products in residues round once in a block of k. */
+ * cost falls with it.  Sums of the finest type round so little that they need no groups, and
+ * products in residues round once in a block of k. */
 int64_t check_group_steps(const struct problem *p, int64_t cols, bool has_peaks)
 {
-    if (p->type == SCALAR_DOUBLE || p->moduli > 0)
+    if (scalar_finer(p->type) == p->type || p->moduli > 0)
         return INT64_MAX;
     if (has_peaks)
         return p->k_whole < 1 << 14 ? 4096 : 8192;

@@ -240,8 +240,7 @@ static void set_way(const struct cursor *c, struct transfer *t)
     if (t->operand == OPERAND_C || t->again ||
         plan->ranks_per_node >= plan->grid_rows * plan->grid_cols)
         return;
-    struct ring ring =
-        schedule_ring(c->problem, plan, t->operand, t->line, t->super, t->slab, c->node);
+    struct ring ring = schedule_ring(c->problem, plan, t, c->node);
     int64_t reader = count_parts(c, t) / plan->turn[t->operand] % ring.count;
     if (reader != ring.at)
         t->from = ring.before;

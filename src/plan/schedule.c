@@ -306,10 +306,13 @@ int schedule_rank_in_line(const struct plan *plan, enum operand operand, int lin
     return operand == OPERAND_A ? schedule_rank(plan, line, at) : schedule_rank(plan, at, line);
 }
 
-struct ring schedule_ring(const struct problem *p, const struct plan *plan, enum operand operand,
-                          int line, int64_t super, int64_t slab, int node)
+struct ring schedule_ring(const struct problem *p, const struct plan *plan,
+                          const struct transfer *panel, int node)
 {
-    bool kept = schedule_kept_index(plan, operand, super, slab) >= 0;
+    const enum operand operand = panel->operand;
+    const int64_t super = panel->super;
+    const int line = panel->line;
+    bool kept = schedule_kept_index(plan, operand, super, panel->slab) >= 0;
     struct ring ring = {.at = -1};
     int seen = -1, first = -1, last = -1;
     for (int at = 0; at < line_length(plan, operand); at++) {
@@ -387,19 +390,22 @@ static int64_t line_extent(const struct problem *p, const struct plan *plan, enu
     return operand == OPERAND_A ? tile.rows : tile.cols;
 }
 
-/* Add what one line of the grid gets in one super-block, in bytes. */
-static void add_line(const struct problem *p, const struct plan *plan, enum operand operand,
-                     int line, int64_t super, double *read, double *sent)
+/* Add what one line of the grid gets in one super-block, in bytes: the panels of all slabs. */
+static void add_line(const struct problem *p, const struct plan *plan, struct transfer panel,
+                     double *read, double *sent)
 {
-    int64_t before = operand == OPERAND_A ? 0 : schedule_across(plan, super) * plan->slabs;
+    const enum operand operand = panel.operand;
+    int64_t before = operand == OPERAND_A ? 0 : schedule_across(plan, panel.super) * plan->slabs;
     int64_t kept = min_i64(max_i64(plan->kept[operand] - before, 0), plan->slabs);
-    int64_t k_kept = schedule_k(p, plan, kept), extent = line_extent(p, plan, operand, line, super);
+    int64_t k_kept = schedule_k(p, plan, kept);
+    int64_t extent = line_extent(p, plan, operand, panel.line, panel.super);
     const int64_t size[] = {extent * k_kept, extent * (p->k - k_kept)};
     const int64_t slab[] = {0, kept};
     for (int i = 0; i < 2; i++) {
         if (size[i] == 0)
             continue;
-        struct ring ring = schedule_ring(p, plan, operand, line, super, slab[i], -1);
+        panel.slab = slab[i];
+        struct ring ring = schedule_ring(p, plan, &panel, -1);
         const double bytes =
             (double)size[i] * embedding_stored(p, operand) * (double)problem_element(p, operand);
         *read += ring.count ? bytes : 0;
@@ -428,8 +434,10 @@ void schedule_shared(const struct problem *p, const struct plan *plan, double *r
     *sent = 0;
     for (int64_t super = 0; super < schedule_supers(plan) && plan->slabs; super++) {
         for (int row = 0; row < plan->grid_rows; row++)
-            add_line(p, plan, OPERAND_A, row, super, read, sent);
+            add_line(p, plan, (struct transfer){OPERAND_A, .line = row, .super = super}, read,
+                     sent);
         for (int col = 0; col < plan->grid_cols; col++)
-            add_line(p, plan, OPERAND_B, col, super, read, sent);
+            add_line(p, plan, (struct transfer){OPERAND_B, .line = col, .super = super}, read,
+                     sent);
     }
 }

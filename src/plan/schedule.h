@@ -102,20 +102,6 @@ int64_t schedule_across(const struct plan *plan, int64_t super);
 bool schedule_needs(const struct problem *p, const struct plan *plan, enum operand operand,
                     int rank, int64_t super);
 
-/* Of the nodes that have ranks in a line of the grid (a row for A, a column for B), those which a
- * slab's panel comes to from the disk: some of their ranks need it, and they do not keep it.  In
- * their order along the line they form a ring, in which each part of the panel goes round. */
-struct ring {
-    int count;         /* nodes */
-    int at;            /* the place of one of them, from 0; -1: it is none of them */
-    int before, after; /* that node's neighbours; itself where it is alone */
-};
-
-/* The ring of a panel, with the place of a node in it.  `line` is of the grid: a row for A, a
- * column for B. */
-struct ring schedule_ring(const struct problem *p, const struct plan *plan, enum operand operand,
-                          int line, int64_t super, int64_t slab, int node);
-
 /* How what is read of an operand is cut into slots. */
 struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
                               enum operand operand);
@@ -139,6 +125,20 @@ struct transfer {
     int64_t uses;       /* how often it comes again before another takes its place; of A */
     bool again;         /* it is there already, nothing is read */
 };
+
+/* Of the nodes that have ranks in a line of the grid (a row for A, a column for B), those which a
+ * slab's panel comes to from the disk: some of their ranks need it, and they do not keep it.  In
+ * their order along the line they form a ring, in which each part of the panel goes round. */
+struct ring {
+    int count;         /* nodes */
+    int at;            /* the place of one of them, from 0; -1: it is none of them */
+    int before, after; /* that node's neighbours; itself where it is alone */
+};
+
+/* The ring of a panel, of which `panel` states operand, line, super and slab, with the place of a
+ * node in it. */
+struct ring schedule_ring(const struct problem *p, const struct plan *plan,
+                          const struct transfer *panel, int node);
 
 /* Of a node's ranks, of `ranks` in the layer, the one that sends it to other nodes or gets it from
  * them. */

@@ -87,7 +87,8 @@ static bool names_kernels(const struct options *o)
 
 static bool changes_a(const struct options *o)
 {
-    return o->center || o->scale || o->product == PRODUCT_COV || o->product == PRODUCT_COR;
+    return o->scaling.center || o->scaling.scale || o->scaling.product == PRODUCT_COV ||
+           o->scaling.product == PRODUCT_COR;
 }
 
 /* Whether a C of integers is asked for and there is none; complains. */
@@ -119,17 +120,18 @@ bool integers_choose(const struct options *o, struct problem *p, enum operand en
 {
     const struct matrix *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     if (!holds_integers(a) || !holds_integers(b) || a->elements == SCALAR_INT64 ||
-        b->elements == SCALAR_INT64 || (o->convert && o->type == SCALAR_FLOAT))
+        b->elements == SCALAR_INT64 ||
+        (o->convert.wanted && scalar_finer(o->convert.type) != o->convert.type))
         return false;
     problem_set_type(p, SCALAR_DOUBLE);
     const wide sum = largest_of_types(p);
     const bool rounds = names_kernels(o) || changes_a(o) || sum > (wide)most_of_double;
-    if (o->convert ? rounds : refuse(p, o, end, err))
-        return !o->convert;
+    if (o->convert.wanted ? rounds : refuse(p, o, end, err))
+        return !o->convert.wanted;
     p->sums = SCALAR_INT64;
     p->held[OPERAND_A] = a->elements;
     p->held[OPERAND_B] = b->elements;
-    p->held[OPERAND_C] = o->convert ? SCALAR_DOUBLE : SCALAR_INT64;
-    p->measures = !o->convert && check_scalars(p, err) && !fits(p, sum);
+    p->held[OPERAND_C] = o->convert.wanted ? SCALAR_DOUBLE : SCALAR_INT64;
+    p->measures = !o->convert.wanted && check_scalars(p, err) && !fits(p, sum);
     return true;
 }

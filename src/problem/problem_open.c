@@ -66,11 +66,11 @@ static void choose_complex(struct problem *p, const struct options *options, enu
                            struct error *err)
 {
     const struct source *c = &p->sources[OPERAND_C];
-    p->complex = options->convert && options->complex;
+    p->complex = options->convert.wanted && options->convert.complex;
     for (enum operand i = 0; i < end; i++) {
         const bool complex = p->matrix[i].complex;
         p->complex |= complex;
-        if (complex && options->convert && !options->complex)
+        if (complex && options->convert.wanted && !options->convert.complex)
             error_add(err, EXIT_INPUT, "%s:%s is complex; give --type z (or c)", p->sources[i].file,
                       p->sources[i].dataset);
         if (i < OPERAND_C)
@@ -101,8 +101,8 @@ static void check_types(struct problem *p, const struct options *options, enum o
                         struct error *err)
 {
     const char *types = p->complex ? "z (or c)" : "d (or s)";
-    if (options->convert) {
-        problem_set_type(p, options->type);
+    if (options->convert.wanted) {
+        problem_set_type(p, options->convert.type);
         hold_as_stored(p);
         return;
     }
@@ -154,7 +154,8 @@ static void check_scalar(const struct problem *p, const char *name, double value
  * called when the shapes have been checked. */
 static void set_symmetric(struct problem *p, const struct options *o, struct error *err)
 {
-    bool one = problem_is_of_one_matrix(p), forced = o->grid_rows || o->tile_rows || o->layers != 1;
+    bool one = problem_is_of_one_matrix(p),
+         forced = o->plan.grid_rows || o->plan.tile_rows || o->plan.layers != 1;
     bool must = o->symmetric == SYMMETRIC_ON || o->symmetric == SYMMETRIC_LOWER;
     p->lower = o->symmetric == SYMMETRIC_LOWER;
     p->symmetric = o->symmetric != SYMMETRIC_OFF && one && !forced && problem_reads_ab(p);
@@ -206,8 +207,8 @@ static int describe_c(const struct operand_name *name, struct source *source, st
 int problem_open(const struct options *options, struct source sources[OPERAND_COUNT],
                  struct problem *p, struct error *err)
 {
-    *p = (struct problem){.trans = {options->trans_a, options->trans_b},
-                          .conjugate = {options->conjugate_a, options->conjugate_b},
+    *p = (struct problem){.trans = {options->trans[0], options->trans[1]},
+                          .conjugate = {options->conjugate[0], options->conjugate[1]},
                           .alpha = options->alpha,
                           .beta = options->beta,
                           .alpha_i = options->alpha_i,
@@ -238,9 +239,11 @@ int problem_open(const struct options *options, struct source sources[OPERAND_CO
     check_scalar(p, "beta", p->beta, err);
     check_scalar(p, "alpha", p->alpha_i, err);
     check_scalar(p, "beta", p->beta_i, err);
-    if (options->product == PRODUCT_PLAIN && !options->center && !options->scale)
+    if (options->scaling.product == PRODUCT_PLAIN && !options->scaling.center &&
+        !options->scaling.scale)
         check_shapes(p, p->trans[1] ? matrix_cols(b) : b->rows, err);
-    scaling_choose(options, p, err); /* which is of one matrix, whatever the shapes are */
+    scaling_choose(&options->scaling, options->given.b, p,
+                   err); /* which is of one matrix, whatever the shapes are */
     set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,

@@ -22,7 +22,8 @@ static void choose_named(enum named_product product, struct problem *p, struct e
                   product == PRODUCT_COR ? "cor" : "cov", p->m, p->k);
 }
 
-void scaling_choose(const struct options *o, struct problem *p, struct error *err)
+void scaling_choose(const struct scaling_options *o, bool names_b, struct problem *p,
+                    struct error *err)
 {
     bool named = o->product == PRODUCT_COV || o->product == PRODUCT_COR;
     p->scaling = (struct scaling){.axis = o->center ? o->center : o->scale,
@@ -34,7 +35,7 @@ void scaling_choose(const struct options *o, struct problem *p, struct error *er
     if ((p->scaling.axis || o->product != PRODUCT_PLAIN) && !problem_is_of_one_matrix(p))
         error_add(err, EXIT_INPUT,
                   "--center, --scale and --product need one matrix times its own transpose: %s",
-                  o->product != PRODUCT_PLAIN && o->given.b
+                  o->product != PRODUCT_PLAIN && names_b
                       ? "leave -b out"
                       : "give -b the dataset that A is, and either --transa T or --transb T");
     if (p->scaling.axis && p->complex)

@@ -7,9 +7,13 @@
 extern const char *const axis_names[];    /* "none", "rows", "cols" */
 extern const char *const missing_names[]; /* "error", "mean", "zero" */
 
+struct scaling_options;
+
 /* Set the problem's scaling, and its alpha where the name of the product says it.  Complains where
- * the product is none of a matrix and its transpose.  Operands, shapes and alpha are set before. */
-void scaling_choose(const struct options *options, struct problem *problem, struct error *err);
+ * the product is none of a matrix and its transpose.  Operands, shapes and alpha are set before.
+ * `names_b`: the user has named B. */
+void scaling_choose(const struct scaling_options *options, bool names_b, struct problem *problem,
+                    struct error *err);
 
 /* The lines of that axis: how many there are; whether they are the rows of op(A), whose products C
  * holds, and how many elements each of them has. */

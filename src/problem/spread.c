@@ -34,16 +34,26 @@ static int64_t begin_of(int64_t i, int64_t count, int64_t extent, int64_t length
     return extent <= length ? 0 : i * (extent - length) / (count - 1);
 }
 
+/* What is read, and where to. */
+struct sampling {
+    const struct problem *problem;
+    enum operand operand;
+    struct store *store;
+    struct samples *buffers;
+    struct sample *to;
+};
+
 /* Read a block of op(A) or op(B), transposed as stored, packed; *numbers is where it is. */
-static int read_factor(const struct problem *p, enum operand operand, struct store *store,
-                       const struct block *block, struct samples *s, const double **numbers,
+static int read_factor(const struct sampling *r, const struct block *block, const double **numbers,
                        struct error *err)
 {
-    const struct block stored = embedding_in_file(p, operand, block);
+    const struct problem *p = r->problem;
+    struct samples *s = r->buffers;
+    const struct block stored = embedding_in_file(p, r->operand, block);
     *numbers = s->slot;
-    if (store_read(store, &stored, s->slot, err) || !embedding_needed(p, operand))
+    if (store_read(r->store, &stored, s->slot, err) || !embedding_needed(p, r->operand))
         return err->code;
-    struct embed embed = embedding_make(p, operand, &stored);
+    struct embed embed = embedding_make(p, r->operand, &stored);
     embed.from = s->slot;
     embed.stored = p->type;
     embed.ld_from = stored.cols;
@@ -54,19 +64,23 @@ static int read_factor(const struct problem *p, enum operand operand, struct sto
     return 0;
 }
 
-/* Add the vectors of a group, from `first` on, in the piece of k from step `step` on. */
-static int read_group(const struct problem *p, enum operand operand, struct store *store,
-                      int64_t first, int64_t step, struct samples *s, struct sample *to,
-                      struct error *err)
+static int64_t extent_of(const struct problem *p, enum operand operand)
 {
+    return operand == OPERAND_A ? p->m : p->n;
+}
+
+/* Add the vectors of a group, from `first` on, in the piece of k from step `step` on. */
+static int read_group(const struct sampling *r, int64_t first, int64_t step, struct error *err)
+{
+    const struct problem *p = r->problem;
+    struct sample *to = r->to;
     const double *numbers;
     const bool by_rows =
-        (operand == OPERAND_A) != p->trans[operand]; /* vectors are rows as stored */
-    const int64_t extent = operand == OPERAND_A ? p->m : p->n,
-                  count = min_i64(GROUP, extent - first);
+        (r->operand == OPERAND_A) != p->trans[r->operand]; /* vectors are rows as stored */
+    const int64_t count = min_i64(GROUP, extent_of(p, r->operand) - first);
     const struct block block = by_rows ? (struct block){first, step, count, to->steps}
                                        : (struct block){step, first, to->steps, count};
-    if (read_factor(p, operand, store, &block, s, &numbers, err))
+    if (read_factor(r, &block, &numbers, err))
         return err->code;
     for (int64_t i = 0; i < count; i++)
         for (int64_t h = 0; h < to->steps; h++) {
@@ -80,15 +94,15 @@ static int read_group(const struct problem *p, enum operand operand, struct stor
 static int read_sample(const struct problem *p, enum operand operand, int64_t step,
                        struct samples *s, struct sample *to, struct error *err)
 {
-    const int64_t extent = operand == OPERAND_A ? p->m : p->n;
-    struct store *store = NULL;
+    const int64_t extent = extent_of(p, operand);
+    struct sampling r = {.problem = p, .operand = operand, .buffers = s, .to = to};
     to->vectors = 0;
     to->steps = min_i64(STEPS, p->k - step);
-    if (store_open(&p->sources[operand], p->type, STORE_READ, p->io, &store, err))
+    if (store_open(&p->sources[operand], p->type, STORE_READ, p->io, &r.store, err))
         return err->code;
     for (int i = 0; i < GROUPS && (i == 0 || extent > GROUP) && !err->code; i++)
-        read_group(p, operand, store, begin_of(i, GROUPS, extent, GROUP), step, s, to, err);
-    store_close(store);
+        read_group(&r, begin_of(i, GROUPS, extent, GROUP), step, err);
+    store_close(r.store);
     return err->code;
 }
 

@@ -110,7 +110,7 @@ void report_gather(const struct run *run, struct report *report)
     }
     report->host_bytes = fmax(report->host_bytes, most[HOST_BYTES]);
     report->device_bytes = fmax(report->device_bytes, most[DEVICE_BYTES]);
-    struct findings findings = run->check.findings;
+    struct findings findings = run->check.verdict.findings;
     findings_gather(run->comm, &findings);
     findings_merge(&report->findings, &findings);
     report->saves += run->saver.saves;

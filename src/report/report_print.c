@@ -78,10 +78,11 @@ static void print_diagonal(FILE *out, const struct problem *p)
 {
     const double k = (double)p->k;
     bool correlates = p->scaling.centers && p->scaling.scales && p->alpha == 1 / (k - 1);
-    if (correlates && p->type == SCALAR_FLOAT && p->moduli == 0)
-        fprintf(out,
-                "Diagonal    within %.2g of 1, for rounding in floats (--type d: within %.2g)\n",
-                (k + 8) * scalar_roundoff(p->type), (k + 8) * scalar_roundoff(SCALAR_DOUBLE));
+    const enum scalar finer = scalar_finer(p->type);
+    if (correlates && finer != p->type && p->moduli == 0)
+        fprintf(out, "Diagonal    within %.2g of 1, for rounding in %ss (--type %c: within %.2g)\n",
+                (k + 8) * scalar_roundoff(p->type), scalar_name(p->type),
+                scalar_letter(finer, false), (k + 8) * scalar_roundoff(finer));
 }
 
 /* Products in residues of what is NaN or Inf are made step by step. */
@@ -163,7 +164,7 @@ static int verdict_of(const struct findings *f)
 /* What would round less, where rounding leaves too little to be found. */
 static const char *remedy(const struct findings *f, const struct problem *p)
 {
-    if (p->type == SCALAR_DOUBLE || f->not_judged > 0 || findings_pass(f))
+    if (scalar_finer(p->type) == p->type || f->not_judged > 0 || findings_pass(f))
         return "";
     return p->moduli > 0 ? " (--type d rounds less)" : " (--type d or --algo ozaki rounds less)";
 }

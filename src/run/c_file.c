@@ -12,20 +12,16 @@
 
 enum { PIECE = 4 << 20 }; /* bytes that are prepared at a time */
 
-int c_file_open(struct c_file *file, const struct problem *p, const struct plan *plan,
-                const struct source *source, const struct comm *comm, bool checked,
-                struct error *err)
+int c_file_open(struct c_file *file, bool checked, struct error *err)
 {
-    file->problem = p;
-    file->plan = plan;
-    file->source = source;
-    file->comm = comm;
+    const struct problem *p = file->problem;
+    const enum scalar type = p->held[OPERAND_C];
     phase_begin("reserving space for C", 0);
-    if (store_open(source, p->held[OPERAND_C], STORE_WRITE, p->io, &file->store, err) ||
-        (comm->rank == 0 && store_reserve(file->store, err)) ||
-        (checked && checksum_open(&file->checksum, p->held[OPERAND_C], source->matrix.cols, err)))
+    if (store_open(file->source, type, STORE_WRITE, p->io, &file->store, err) ||
+        (file->comm->rank == 0 && store_reserve(file->store, err)) ||
+        (checked && checksum_open(&file->checksum, type, file->source->matrix.cols, err)))
         return err->code;
-    store_widen(file->store, plan->window_bytes);
+    store_widen(file->store, file->plan->window_bytes);
     return 0;
 }
 

@@ -8,21 +8,21 @@ struct comm;
 struct store;
 
 struct c_file {
+    /* Set by the caller, who owns them. */
     const struct problem *problem;
     const struct plan *plan;
     const struct source *source;
     const struct comm *comm;
+
     struct store *store;
     struct checksum checksum;             /* of C; closed when C is not checked */
     _Atomic uint64_t written[ROW_GROUPS]; /* the checksum of what this rank has written */
     _Atomic int64_t prepared;             /* pieces of the file that are ready to be written to */
 };
 
-/* On all ranks: open C's file, described by `source`; rank 0 takes its space.  `checked`: checksums
- * are wanted.  The first three stay the caller's.  After a failure c_file_close is still due. */
-int c_file_open(struct c_file *file, const struct problem *p, const struct plan *plan,
-                const struct source *source, const struct comm *comm, bool checked,
-                struct error *err);
+/* On all ranks: open C's file; rank 0 takes its space.  `checked`: checksums are wanted.  After a
+ * failure c_file_close is still due. */
+int c_file_open(struct c_file *file, bool checked, struct error *err);
 void c_file_close(struct c_file *file);
 
 /* Write a block and add it to the checksum.  Where C is the lower half alone, what the block has

@@ -275,15 +275,15 @@ static int start_threads(struct intake *in, struct error *err)
     return status == 0 ? 0 : error_no_thread(err, "reading A and B", status);
 }
 
-int intake_open(struct intake *in, void *window, const struct mover *mover, const struct problem *p,
-                const struct plan *plan, const struct comm *comm, struct error *err)
+int intake_open(struct intake *in, void *window, const struct mover *mover, const struct plan *plan,
+                const struct comm *comm, struct error *err)
 {
     *in = (struct intake){
         .mover = *mover, .comm = comm, .count = count_slots(plan, comm), .ring = window};
     pthread_mutex_init(&in->lock, NULL);
     pthread_mutex_init(&in->mover.lock, NULL);
     pthread_cond_init(&in->changed, NULL);
-    cursor_start(&in->reading, p, plan, comm->node);
+    cursor_start(&in->reading, mover->problem, plan, comm->node);
     in->taking = in->reading;
     in->slots = calloc((size_t)in->count, sizeof *in->slots);
     in->flight = calloc((size_t)in->count, sizeof *in->flight);

@@ -49,11 +49,10 @@ size_t intake_bytes(const struct plan *plan, const struct comm *comm);
 /* Initialise the ring in the window: the first rank of a node, before any rank opens it. */
 void intake_init(void *window, const struct plan *plan, const struct comm *comm);
 
-/* Start the threads, which populate the slots' memory.  Window, problem, plan and comm stay the
- * caller's.  After a failure intake_close is still due. */
+/* Start the threads, which populate the slots' memory.  Window, the mover's problem, plan and comm
+ * stay the caller's.  After a failure intake_close is still due. */
 int intake_open(struct intake *intake, void *window, const struct mover *mover,
-                const struct problem *p, const struct plan *plan, const struct comm *comm,
-                struct error *err);
+                const struct plan *plan, const struct comm *comm, struct error *err);
 
 /* Pin the slots, once all threads are ready, and let the threads read.  Blocks. */
 int intake_begin(struct intake *intake, struct error *err);

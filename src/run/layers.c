@@ -129,7 +129,7 @@ static void add_tile(struct run *run, struct slot *const slots[2], struct error 
     const struct device_matrix matrices[] = {
         {run->acc.type, run->acc.memory, run->acc.ld, {0, 0, tile->rows, tile->cols}},
         {problem_is_exact(check->problem) ? SCALAR_INT64 : SCALAR_DOUBLE,
-         check->y,
+         check->memory.y,
          sums,
          {0, 0, 2, sums}},
         {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 4, tile->rows}}};

@@ -9,12 +9,10 @@
 #include "schedule.h"
 #include "statistics.h"
 
-int panels_open(struct panels *p, const struct problem *problem, const struct plan *plan,
-                struct device *device, struct intake *in, struct products *products,
-                struct error *err)
+int panels_open(struct panels *p, struct error *err)
 {
-    *p = (struct panels){
-        .problem = problem, .plan = plan, .device = device, .in = in, .products = products};
+    const struct problem *problem = p->problem;
+    const struct plan *plan = p->plan;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
         feed->buffers = plan->buffers[operand];
@@ -32,8 +30,8 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
         for (int64_t i = 0; i < feed->buffers; i++) {
             feed->ring[i].matrix = feed->part.matrix;
             feed->ring[i].super = -1;
-            if (events_create(device, &feed->ring[i].full, 1, err) ||
-                events_create(device, &feed->ring[i].used, 1, err))
+            if (events_create(p->device, &feed->ring[i].full, 1, err) ||
+                events_create(p->device, &feed->ring[i].used, 1, err))
                 return err->code;
         }
     }

@@ -24,29 +24,29 @@ struct panel {
 struct feed {
     struct panel *ring;
     int64_t buffers;
-    struct panel *newest;  /* the one filled last */
-    struct panel *current; /* the one that the next product reads */
-    struct panel part;     /* of B's panel: that of A in a triangle, where A has no ring */
+    struct panel *newest;        /* the one filled last */
+    struct panel *current;       /* the one that the next product reads */
+    struct panel part;           /* of B's panel: that of A in a triangle, where A has no ring */
     struct device_matrix factor; /* what the current panel becomes (embedding.h), where it does; the
                             * caller sets the memory */
 };
 
 struct panels {
+    /* Set by the caller, who owns them. */
     const struct problem *problem;
     const struct plan *plan;
     struct device *device;
     struct intake *in;
     struct products *products;
+
     struct feed feeds[2];           /* of A and of B */
     struct standardize standardize; /* set by the caller: what their elements become, if the problem
                                     is scaled */
 };
 
-/* Allocate the feeds and their events; `in` and `products` stay the caller's.  The caller sets the
- * memory of each panel.  After a failure panels_close is still due. */
-int panels_open(struct panels *panels, const struct problem *p, const struct plan *plan,
-                struct device *device, struct intake *in, struct products *products,
-                struct error *err);
+/* Allocate the feeds and their events.  The caller sets the memory of each panel.  After a failure
+ * panels_close is still due. */
+int panels_open(struct panels *panels, struct error *err);
 void panels_close(struct panels *panels);
 
 /* The panel that the next product needs, and what that reads of it. */

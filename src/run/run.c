@@ -35,7 +35,7 @@ static int multiply(struct run *run, const struct gemm *gemm, const struct block
                                 .same_a = same,
                                 .leaves_room = gemm->leaves_room,
                                 .wrong = check_wrong(&run->check),
-                                .seed = run->seed};
+                                .seed = run->check.seed};
     if (problem_of_bytes(p))
         return run->device->integers(run->device, gemm, &integers, err);
     return run->workspace ? run->device->ozaki(run->device, gemm, &ozaki, err)

@@ -151,7 +151,7 @@ static int open_staging(struct run *run, struct error *err)
     out.file_stage = STAGE_WRITE;
     out.link_stage = STAGE_OUT;
     phase_begin("preparing memory", populated_bytes(run));
-    if (intake_open(&run->in, run->window.memory, &in, run->problem, plan, run->comm, err) ||
+    if (intake_open(&run->in, run->window.memory, &in, plan, run->comm, err) ||
         outlet_open(&run->out, &out, plan->slots_out, err))
         return err->code;
     return 0;
@@ -169,8 +169,12 @@ static int open_parts(struct run *run, struct error *err)
                                 .out = &run->out,
                                 .to = {write_c, run},
                                 .check = &run->check};
-    if (products_open(&run->products, dev, run->trace, err) ||
-        panels_open(&run->panels, run->problem, run->plan, dev, &run->in, &run->products, err) ||
+    run->panels = (struct panels){.problem = run->problem,
+                                  .plan = run->plan,
+                                  .device = dev,
+                                  .in = &run->in,
+                                  .products = &run->products};
+    if (products_open(&run->products, dev, run->trace, err) || panels_open(&run->panels, err) ||
         drain_open(&run->drain, err))
         return err->code;
     return 0;
@@ -206,8 +210,11 @@ static int open_standard(struct run *run, struct error *err)
 
 static int open_check(struct run *run, void *memory, struct error *err)
 {
-    if (check_open(&run->check, run->problem, run->plan, run->request->algorithm, run->device,
-                   memory, err))
+    run->check.problem = run->problem;
+    run->check.plan = run->plan;
+    run->check.device = run->device;
+    run->check.verdict.retry_on_failure = !run->piece->again;
+    if (check_open(&run->check, run->request->algorithm, memory, err))
         return err->code;
     run->products.checked = run->check.on;
     return 0;
@@ -217,17 +224,13 @@ static int open_all(struct run *run, struct error *err)
 {
     struct device *dev = run->device;
     size_t own = run->plan->device_bytes - kernels[run->request->algorithm]->workspace;
-    if (open_inputs(run, err) ||
-        c_file_open(&run->c, run->problem, run->plan, run->output, run->comm, run->request->verify,
-                    err) ||
+    run->c = (struct c_file){
+        .problem = run->problem, .plan = run->plan, .source = run->output, .comm = run->comm};
+    if (open_inputs(run, err) || c_file_open(&run->c, run->request->verify, err) ||
         open_staging(run, err) || open_parts(run, err) ||
         dev->alloc(dev, own, (void **)&run->memory, err) ||
         open_check(run, carve_memory(run), err) || open_standard(run, err) || run_warm_up(run, err))
         return err->code;
-    run->check.retry_on_failure = !run->piece->again;
-    run->check.seed = run->seed;
-    run->check.rounded = run->rounded;
-    run->check.map = run->map;
     return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
 }
 

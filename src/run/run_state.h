@@ -20,11 +20,8 @@ struct run {
     struct comm *comm;
     struct device *device;
     struct trace *trace;
-    struct tile_map *map;                /* of C; null: nobody wants to know */
     const struct piece *piece;           /* which `problem` is */
     const struct statistics *statistics; /* of a problem that is scaled; stay in place */
-    uint64_t seed;                       /* of the check's weights, and of signs for residues */
-    double rounded;                      /* that of what is saved (findings.h) */
     struct saver saver;                  /* of it: done, met, stops, context, names, known */
 
     /* From files to slots: what the ranks of the node share. */
@@ -44,8 +41,9 @@ struct run {
     struct products products; /* the products that are enqueued */
     struct residues residues; /* of products in residues, ... */
     void *workspace;          /* ... and where they work; null: the products are others */
-    struct check check;
-    int64_t tiles; /* that are multiplied */
+    struct check check;       /* seed, which signs for residues have, too, rounded and map: set by
+                                 the caller */
+    int64_t tiles;            /* that are multiplied */
 
     /* From the device to C. */
     struct drain drain;

@@ -241,11 +241,11 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
     struct saver *s = &run->saver;
     struct comm *comm = run->comm;
     *totals = (struct totals){
-        .sum = s->sum, .failures = (uint64_t)run->check.failures, .unsaved = s->failed};
+        .sum = s->sum, .failures = (uint64_t)run->check.verdict.failures, .unsaved = s->failed};
     for (int i = 0; i < ROW_GROUPS; i++)
         totals->checksums.sums[i] = run->c.written[i];
-    saved->findings = run->check.findings;
-    findings_merge(&saved->findings, &run->check.partial);
+    saved->findings = run->check.verdict.findings;
+    findings_merge(&saved->findings, &run->check.verdict.partial);
     if (!comm_vote_sum(comm, (uint64_t *)totals, TOTAL_NUMBERS) ||
         !findings_vote(comm, &saved->findings))
         return err->code = ERROR_ELSEWHERE;
@@ -406,17 +406,25 @@ int save_finish(struct run *run, struct error *err)
     return err->code;
 }
 
+/* Saved sums that come back. */
+struct loading {
+    struct run *run;
+    struct store *store;
+    uint64_t sum; /* their checksum */
+    struct error *cannot;
+};
+
 /* `to_device`: it is of the tile, and not of a mirror, which is only compared. */
-static int load_part(struct run *run, struct store *store, const struct block *part, bool to_device,
-                     uint64_t *sum, struct error *cannot, struct error *err)
+static int load_part(struct loading *l, const struct block *part, bool to_device, struct error *err)
 {
+    struct run *run = l->run;
     struct device *dev = run->device;
     struct slot *slot;
     if (outlet_take(&run->out, &slot, err))
         return err->code;
-    if (store_read(store, part, slot->memory, cannot) == 0) {
+    if (store_read(l->store, part, slot->memory, l->cannot) == 0) {
         if (run->c.checksum.weights)
-            *sum += checksum_block(&run->c.checksum, part, slot->memory);
+            l->sum += checksum_block(&run->c.checksum, part, slot->memory);
         struct copy copy = {0};
         if (to_device)
             copy = device_matrix_copy_in(&run->acc, part, slot->memory);
@@ -430,13 +438,13 @@ static int load_part(struct run *run, struct store *store, const struct block *p
     return err->code;
 }
 
-static void load_block(struct run *run, struct store *store, const struct block *block,
-                       bool to_device, uint64_t *sum, struct error *cannot, struct error *err)
+static void load_block(struct loading *l, const struct block *block, bool to_device,
+                       struct error *err)
 {
-    struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
-    for (int64_t i = 0; i < block_cut_parts(block, &cut) && !cannot->code && !err->code; i++) {
+    struct block_cut cut = schedule_cut(l->run->problem, l->run->plan, OPERAND_C);
+    for (int64_t i = 0; i < block_cut_parts(block, &cut) && !l->cannot->code && !err->code; i++) {
         struct block part = block_cut_part(block, &cut, i);
-        load_part(run, store, &part, to_device, sum, cannot, err);
+        load_part(l, &part, to_device, err);
     }
 }
 
@@ -446,22 +454,23 @@ static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struc
     const struct problem *p = run->problem;
     int64_t super = 0;
     struct block tile = schedule_next_tile(run->problem, run->plan, comm_place(run->comm), &super);
-    struct source sums = save_matrix(run->output, run->saver.names->sums[run->piece->place]);
-    struct store *store = NULL;
+    const struct source sums = save_matrix(run->output, run->saver.names->sums[run->piece->place]);
+    struct loading loading = {.run = run, .cannot = cannot};
     if (block_empty(&tile))
         return 0;
     run->acc.block = tile;
     begin_sums(run, "loading what was saved");
-    store_open(&sums, p->held[OPERAND_C], STORE_READ, STORE_BUFFERED, &store, cannot);
+    store_open(&sums, p->held[OPERAND_C], STORE_READ, STORE_BUFFERED, &loading.store, cannot);
     for (int64_t i = 0; i < schedule_strips(run->plan, &tile); i++) {
         struct block strip = schedule_strip(p, run->plan, &tile, i);
-        load_block(run, store, &strip, true, sum, cannot, err);
+        load_block(&loading, &strip, true, err);
         for (int j = 0; j < MIRRORS && problem_is_triangle(p); j++) {
             struct block mirror = schedule_mirror(p, run->plan, &tile, i, j);
-            load_block(run, store, &mirror, false, sum, cannot, err);
+            load_block(&loading, &mirror, false, err);
         }
     }
-    store_close(store);
+    store_close(loading.store);
+    *sum = loading.sum;
     return err->code;
 }
 

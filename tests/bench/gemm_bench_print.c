@@ -8,6 +8,7 @@
 #include "error.h"
 #include "gemm_bench.h"
 #include "gemm_simt_maps.h"
+#include "text.h"
 #include "version.h"
 
 void bench_print_head(const struct bench_options *options, const struct device_info *info)
@@ -39,7 +40,7 @@ static const char *shape_text(char text[32], const struct bench_row *r)
 
 static const char *type_text(const struct gemm *g)
 {
-    return !g->complex ? scalar_name(g->type) : g->type == SCALAR_FLOAT ? "c" : "z";
+    return g->complex ? text_make("%c", scalar_letter(g->type, true)) : scalar_name(g->type);
 }
 
 /* Of a rival its file's name between lib and the first dot. */

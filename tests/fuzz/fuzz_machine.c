@@ -8,11 +8,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static struct options options;
+    static struct resources resources;
     struct machine machine = {.ranks = 1, .ranks_per_node = 1, .threads = 1};
     struct error err = {0};
-    snprintf(options.machine, sizeof options.machine, "%s", fuzz_file(data, bytes));
-    int rc = machine_read(&options, &machine, &err);
+    snprintf(resources.machine, sizeof resources.machine, "%s", fuzz_file(data, bytes));
+    int rc = machine_read(&resources, &machine, &err);
     if (rc != err.code || (rc && !err.text[0]))
         abort();
     if (machine.ranks < 1 || machine.ranks_per_node < 1 || machine.threads < 1 ||

@@ -37,8 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const int wrong = arguments_parse(count, words, NULL, &options, &err);
     if (wrong ? wrong != EXIT_USAGE || err.complaints == 0 : err.complaints > 0)
         abort();
-    if (!memchr(options.output.file, 0, sizeof options.output.file) || options.ranks < 0 ||
-        options.grid_rows < 0 || options.tile_rows < 0)
+    if (!memchr(options.output.file, 0, sizeof options.output.file) ||
+        options.resources.ranks < 0 || options.plan.grid_rows < 0 || options.plan.tile_rows < 0)
         abort();
     return 0;
 }

@@ -251,11 +251,12 @@ static inline struct bench open_bench(enum scalar type, int64_t m, int64_t n, in
 static inline void open_check(struct bench *x, uint64_t seed)
 {
     struct error err = {0};
-    assert_int_equal(check_open(&x->check, &x->problem, &x->plan, x->target->algorithm, x->device,
-                                x->memory, &err),
-                     0);
-    x->check.retry_on_failure = true;
-    x->check.seed = seed;
+    x->check = (struct check){.problem = &x->problem,
+                              .plan = &x->plan,
+                              .device = x->device,
+                              .seed = seed,
+                              .verdict.retry_on_failure = true};
+    assert_int_equal(check_open(&x->check, x->target->algorithm, x->memory, &err), 0);
 }
 
 static inline void close_bench(struct bench *x)
@@ -350,7 +351,7 @@ static inline bool multiply(struct bench *x, struct work *work)
     assert_int_equal(check_drain(&x->check, &tile, &tile, &err), 0);
     assert_int_equal(check_judge(&x->check, &err), 0);
     download_sums(x);
-    return x->check.failures == 0;
+    return x->check.verdict.failures == 0;
 }
 
 static const struct fault no_fault = {.after = -1};
@@ -368,7 +369,7 @@ static inline bool passes(struct bench *x, const struct fault *fault, int64_t st
     memcpy(x->reach, verdicts + VERDICT_REACH * x->problem.m,
            (size_t)x->problem.m * sizeof(double));
     if (found)
-        *found = x->check.findings;
+        *found = x->check.verdict.findings;
     if (change)
         *change = work.change;
     check_close(&x->check);

@@ -93,10 +93,10 @@ static void test_fails_again(void **state)
     assert_true(multiply(&x, &work));
     ((double *)x.acc)[5] += 1;
     upload_sums(&x);
-    x.check.compares = false; /* as if a checkpoint were taken in the middle of a group */
+    x.check.slab.compares = false; /* as if a checkpoint were taken in the middle of a group */
     assert_int_equal(check_now(&x.check, x.device_acc, &err), 0);
-    assert_int_equal(x.check.failures, 1);
-    x.check.retry_on_failure = false;
+    assert_int_equal(x.check.verdict.failures, 1);
+    x.check.verdict.retry_on_failure = false;
     assert_int_equal(check_now(&x.check, x.device_acc, &err), EXIT_VERIFY);
     assert_non_null(strstr(err.text, "failed its check again"));
     check_close(&x.check);
@@ -188,7 +188,7 @@ static void test_saved_rounding_is_kept(void **state)
     open_check(&x, 7);
     assert_true(multiply(&x, &work));
     assert_int_equal(check_now(&x.check, x.device_acc, &err), 0);
-    const struct findings whole = x.check.findings, saved = x.check.partial;
+    const struct findings whole = x.check.verdict.findings, saved = x.check.verdict.partial;
     assert_true(saved.rounded > 0.0005 && saved.rounded < findings_detectable(&whole));
 
     const struct block tile = {0, 0, x.problem.m, x.problem.n};
@@ -203,8 +203,8 @@ static void test_saved_rounding_is_kept(void **state)
                                        x.device_acc};
     assert_int_equal(check_rows(&x.check, &none, &err), 0);
     assert_int_equal(check_now(&x.check, x.device_acc, &err), 0);
-    assert_true(x.check.partial.rounded >= saved.rounded);
-    assert_true(findings_detectable(&x.check.partial) >= saved.rounded);
+    assert_true(x.check.verdict.partial.rounded >= saved.rounded);
+    assert_true(findings_detectable(&x.check.verdict.partial) >= saved.rounded);
     check_close(&x.check);
     close_bench(&x);
 }

@@ -17,6 +17,9 @@ static void test_table(void **state)
         const int fraction = 8 * info->bytes - 1 - info->exponent;
         const double sign = info->is_signed ? 1 : 0;
         assert_int_equal(scalar_factor(scalar_factor(type)), scalar_factor(type));
+        assert_int_equal(scalar_finer(scalar_finer(type)), scalar_finer(type));
+        assert_true(scalar_roundoff(scalar_finer(type)) <= info->roundoff);
+        assert_true((info->letters[0] != 0) == scalar_is_float_or_double(type));
         assert_true(scalar_is_integer(type) != scalar_is_real(type));
         if (scalar_is_integer(type)) { /* that of int64 is rounded */
             assert_true(info->largest == ldexp(1, 8 * info->bytes - info->is_signed) - 1 + sign);

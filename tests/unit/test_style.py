@@ -170,9 +170,9 @@ def test_one_library_is_of_io_alone():
 
 
 # What the product may have.  Raising one of these is a commit of its own that says why.
-LINES_OF_ALL, PARAMETERS = 45_520, 8
-MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/problem/problem.h": ("problem", 27), "src/problem/options.h": ("options", 53),
-           "src/check/check.h": ("check", 55), "src/run/run_state.h": ("run", 32)}
+LINES_OF_ALL, PARAMETERS = 46_150, 6
+MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/problem/problem.h": ("problem", 27), "src/problem/options.h": ("options", 29),
+           "src/check/check.h": ("check", 28), "src/run/run_state.h": ("run", 29)}
 HEAD = re.compile(r"^(?:(?:static|inline|const|extern) )*(?:(?:struct|enum|unsigned) )?\w+[\s*]+(\w+)"
                   r"\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*[{;]", re.M)
 

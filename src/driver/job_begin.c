@@ -1,0 +1,61 @@
+/* C's file, and what has to be known of the elements of A and B before it is made. */
+#include "error.h"
+#include "job.h"
+#include "phase.h"
+
+int job_create_output(const struct caller *caller, struct job *job, int layers, struct error *err)
+{
+    const struct problem *p = &job->problem;
+    struct output *output = &job->output;
+    if (caller->comm->rank == 0 && journal_begin(&job->journal, err) == 0) {
+        struct output_attributes attributes;
+        output_attributes_make(&attributes, caller->options, p, journal_identity(&job->journal),
+                               layers);
+        output_create(output, caller->options, p, &attributes, job->resumed, err);
+    }
+    if (comm_agree(caller->comm, err) == 0)
+        comm_share(caller->comm, &output->source, sizeof output->source, 0);
+    return err->code;
+}
+
+/* Collective.  What has to be known of the elements of A and B, which is read once. */
+static int read_statistics(const struct caller *caller, const struct machine *machine,
+                           struct job *job, double predicted_s, struct error *err)
+{
+    if (!job->problem.measures)
+        return job_read_statistics(caller, machine, job, predicted_s, err);
+    return job->progress.saved ? 0 : job_measure(caller, machine, job, predicted_s, err);
+}
+
+/* Rank 0: what lies beside C was written by an earlier run. */
+static void compare_beside(const struct job *job, struct error *err)
+{
+    if (job->resumed && output_compare_part(&job->output, &job->problem, err))
+        error_add(err, err->code,
+                  "what is beside C in %s was damaged or changed; give --restart never to start "
+                  "from the beginning",
+                  job->output.names.part);
+}
+
+/* Until the statistics are known, which may take long, the output of an earlier run stays what it
+ * is, and its journal, too. */
+int job_begin(const struct caller *caller, const struct machine *machine, struct job *job,
+              const struct outlook *outlook, struct error *err)
+{
+    struct output *output = &job->output;
+    const bool first = caller->comm->rank == 0;
+    if (read_statistics(caller, machine, job, outlook->all.before_s, err))
+        return err->code;
+    phase_begin("making C's file", 0);
+    report_baseline();
+    if (first)
+        compare_beside(job, err);
+    if (comm_agree(caller->comm, err) ||
+        (!job->resumed && job_create_output(caller, job, outlook->first.plan.layers, err)))
+        return err->code;
+    if (first)
+        output_sign(output, err);
+    if (comm_agree(caller->comm, err) == 0)
+        comm_share(caller->comm, &output->source, sizeof output->source, 0);
+    return err->code;
+}
