@@ -58,10 +58,10 @@ static struct machine slower(const struct machine *machine)
     return slow;
 }
 
-/* Steps should take no more than a fiftieth of the time, and have enough to read at a time. */
+/* Steps should take little of the time, and have enough to read at a time. */
 static double steps_cost(const struct query *q, const struct plan *plan)
 {
-    static const double part = 0.02, weight = 20, of_small = 0.1;
+    static const double part = 0.01, weight = 2, of_small = 0.05;
     const double seconds = plan->roofline.seconds;
     bool small = q->machine->gpu && plan->slabs > 1 && plan_step_bytes(q->p, plan) < STEP_LEAST;
     return weight * fmax(0, plan->roofline.steps_s - part * seconds) + small * of_small * seconds;
