@@ -17,8 +17,8 @@ enum {
     FEW = 8,               /* ranks any number of which may be left out */
     STEP_LEAST = 32 << 20, /* bytes of A and of B that all ranks need in a step, on a GPU */
 };
-/* Ranks are left out where that saves so much of the cost with them, and of the time. */
-static const double clearly = 0.95, worth_s = 0.1;
+static const double clearly = 0.95;                /* of the cost without */
+static const double idle_part = 0.9, idle_s = 0.1; /* for ranks that are left idle */
 
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
 static int64_t widest_tile(const struct query *q, struct plan *plan)
@@ -247,26 +247,24 @@ static void set_triangle(const struct query *q, int rows, int cols, struct plan 
     }
 }
 
-/* A grid in which each rank has a part of C. */
+/* One grid.  Of a product that is no triangle each rank of it has a part of C. */
 static void search_lines(const struct query *q, int rows, int cols, struct plan *plan,
                          struct plan *best)
 {
-    if (rows > q->p->m || cols > q->p->n / problem_width(q->p))
-        return;
     if (problem_is_triangle(q->p)) {
         set_triangle(q, rows, cols, plan);
         search_slabs(q, plan, best);
-        return;
+    } else if (rows <= q->p->m && cols <= q->p->n / problem_width(q->p)) {
+        plan->grid_rows = rows;
+        plan->grid_cols = cols;
+        search_grid(q, plan, best);
     }
-    plan->grid_rows = rows;
-    plan->grid_cols = cols;
-    search_grid(q, plan, best);
 }
 
 /* All grids of so many ranks. */
 static void search_ranks(const struct query *q, int ranks, struct plan *plan, struct plan *best)
 {
-    for (int rows = 1; rows <= min_i64(ranks, q->p->m); rows++)
+    for (int rows = 1; rows <= ranks; rows++)
         if (ranks % rows == 0)
             search_lines(q, rows, ranks / rows, plan, best);
 }
@@ -306,22 +304,32 @@ static int fewer_ranks(const struct machine *machine, int ranks)
            (ranks / 2 > machine->ranks_per_node ? ranks / 2 % machine->ranks_per_node : 0);
 }
 
+/* The plan for fewer ranks becomes the best one where it takes less than this part of the cost of
+ * that, and saves so many seconds. */
+static void prefer_fewer(const struct plan *fewer, double part, double saved_s, struct plan *best)
+{
+    bool none = best->roofline.seconds == 0, found = fewer->roofline.seconds > 0;
+    if (found && (none || (fewer->roofline.cost < part * best->roofline.cost &&
+                           fewer->roofline.seconds < best->roofline.seconds - saved_s)))
+        *best = *fewer;
+}
+
 /* More ranks are not always faster: they need parts of the same panels, and wait for each other.
- * So a part of them may be clearly better than all. */
+ * So a part of them may be clearly better than all.  Not those of a triangle: they need little of
+ * each other. */
 static void search_fewer_ranks(const struct query *q, struct plan *plan, struct plan *best)
 {
     struct plan fewer = {0};
-    if (!problem_is_triangle(q->p))
-        search_good_divisors(q, plan, &fewer);
+    search_good_divisors(q, plan, &fewer);
+    prefer_fewer(&fewer, clearly, 0, best);
     for (int ranks = fewer_ranks(q->machine, q->machine->ranks); ranks > 0;
          ranks = fewer_ranks(q->machine, ranks))
         if (best->roofline.seconds == 0 ||
-            least_seconds(q, plan, ranks) < clearly * best->roofline.seconds)
+            least_seconds(q, plan, ranks) < idle_part * best->roofline.seconds) {
+            fewer = (struct plan){0};
             search_ranks(q, ranks, plan, &fewer);
-    bool none = best->roofline.seconds == 0, found = fewer.roofline.seconds > 0;
-    if (found && (none || (fewer.roofline.cost < clearly * best->roofline.cost &&
-                           fewer.roofline.seconds < best->roofline.seconds - worth_s)))
-        *best = fewer;
+            prefer_fewer(&fewer, idle_part, idle_s, best);
+        }
 }
 
 static void search_grids(const struct query *q, struct plan *plan, struct plan *best)
@@ -334,7 +342,8 @@ static void search_grids(const struct query *q, struct plan *plan, struct plan *
         return;
     }
     search_ranks(q, q->machine->ranks, plan, best);
-    search_fewer_ranks(q, plan, best);
+    if (!problem_is_triangle(q->p))
+        search_fewer_ranks(q, plan, best);
 }
 
 /* The smallest plan does not fit: say what it needs, which is left in `plan`. */

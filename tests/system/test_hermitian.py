@@ -308,7 +308,8 @@ def test_what_goes_wrong_is_found_and_multiplied_again(source, faulty, memory, r
     for at in range(2, 2 + SEEDS):
         log.write_text("")
         done = run(FAULTY, source, *square, "--gpu-memory", memory, "-o", source.with_name("faulty.h5"), "-f",
-                   ranks=ranks, DGEMM_OOC_TEST_FAULTS=f"gemm:flip@{at}", DGEMM_OOC_TEST_FAULT_LOG=str(log))
+                   ranks=ranks, DGEMM_OOC_TEST_FAULTS=f"gemm:flip@{at}", DGEMM_OOC_TEST_FAULT_LOG=str(log),
+                   DGEMM_OOC_TEST_FAULT_RANK="0")
         met = "fault in gemm" in log.read_text()
         assert done.returncode == 0 and ("is computed again" in done.stderr) == met, done.stderr
         assert read(source.with_name("faulty.h5")).tobytes() == reference.tobytes()
