@@ -128,7 +128,8 @@ class Slurm:
         return dict(re.findall(r"(\w+)=(\S+)", self.ask("scontrol", "show", "job", number)))
 
     def await_job(self, number, condition, log):
-        await_that(lambda: condition(self.job(number)), PATIENCE,
+        """Some jobs run until a time limit of minutes, and then once more."""
+        await_that(lambda: condition(self.job(number)), 2 * PATIENCE,
                    lambda: f"{self.job(number)}\n{log.exists() and log.read_text()}")
 
     def clear(self):
