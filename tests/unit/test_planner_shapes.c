@@ -36,7 +36,7 @@ static int64_t random_extent(double least, double most)
     return (int64_t)(least * pow(most / least, part));
 }
 
-/* A is as large as half a petabyte, C no larger. */
+/* Of at most 1e16 products. */
 static struct problem random_shape(void)
 {
     int64_t m, n, k;

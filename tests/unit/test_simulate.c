@@ -149,7 +149,7 @@ static void test_four_nodes(void **state)
     assert_true(s.usage[RESOURCE_LINK_IN].amount == a + b);
     assert_true(s.usage[RESOURCE_SEND].amount == a + b);
     assert_true(s.usage[RESOURCE_RECEIVE].amount == a + b);
-    assert_near(s.usage[RESOURCE_RECEIVE].busy_s, (a + b) / 4 / 1e7, 0.02);
+    assert_near(s.usage[RESOURCE_RECEIVE].busy_s, (a + b) / 4 / 1e7, 0.01);
     assert_near(s.wall_s, (a + b) / 4 / 1e7, 0.1);
     assert_true(s.usage[RESOURCE_IN].amount == 4 * a + 4 * b);
     assert_true(s.usage[RESOURCE_IN].count == 16 && s.usage[RESOURCE_SEND].count == 4);
