@@ -110,7 +110,7 @@ def test_a_run_is_no_process():
 PURE = set("""bcmp calloc free malloc memcmp memcpy memmove memset qsort strcmp strlen strnlen
     ceil exp2 fabs floor fmax fmin hypot ldexp log log2 pow round sqrt snprintf""".split())
 PURE_MODULES = [*(f"src/base/{name}" for name in ("block", "checksum", "error", "quantity", "scalar")),
-                *(f"src/problem/{name}" for name in ("problem", "embedding", "problem_scaling")),
+                *(f"src/problem/{name}" for name in ("problem", "embedding", "problem_scaling", "sums")),
                 *(f"kernels/{name}" for name in ("kernel", "freivalds_cpu", "integers_cpu", "ozaki_cpu", "ozaki_part"))]
 PURE_ALONE = {"machine_has_own_memory", "machine_moving_seconds", "device_cpu_overhead"}
 PURE_HEADERS = {"float", "inttypes", "limits", "math", "stdbool", "stddef", "stdint", "stdlib", "string"}
@@ -170,8 +170,8 @@ def test_one_library_is_of_io_alone():
 
 
 # What the product may have.  Raising one of these is a commit of its own that says why.
-LINES_OF_ALL, PARAMETERS = 46_150, 6
-MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/problem/problem.h": ("problem", 27), "src/problem/options.h": ("options", 29),
+LINES_OF_ALL, PARAMETERS = 46_950, 6
+MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/problem/problem.h": ("problem", 28), "src/problem/options.h": ("options", 29),
            "src/check/check.h": ("check", 28), "src/run/run_state.h": ("run", 29)}
 HEAD = re.compile(r"^(?:(?:static|inline|const|extern) )*(?:(?:struct|enum|unsigned) )?\w+[\s*]+(\w+)"
                   r"\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*[{;]", re.M)
