@@ -109,7 +109,7 @@ BENCHES  := $(GEMMBENCH) $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(fil
 FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
 # Sanitizers have definitions of their own of what disturb.c defines.
 FAULTS  := $(patsubst %,$(BUILD)/%.o,$(filter-out $(if $(SANITIZE),%/disturb.c),$(wildcard tests/faults/*.c)))
-PRETENDED := computer_number comm_group machine_has_own_memory stalls_open pthread_cond_timedwait
+PRETENDED := computer_number comm_group machine_has_own_memory stalls_open pthread_cond_timedwait sums_block plan_prefers_layers
 WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync rename renameat2 link open stat lstat fstat access ftruncate \
            madvise malloc \
            calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open $(PRETENDED)
@@ -396,7 +396,7 @@ test-fresh:
 
 # Each has its own build.  MPICH_TESTS=tests/system: all tests.
 MPICH       ?= mpicc.mpich
-MPICH_TESTS ?= $(patsubst %,tests/system/test_%.py,computers drain interrupted launches locks nodes product ranks restart split_k verify)
+MPICH_TESTS ?= $(patsubst %,tests/system/test_%.py,computers drain interrupted launches locks nodes product ranks restart sums verify)
 mpich-programs: BUILT := $(BUILD)-mpich
 mpich-programs:
 	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc tests/system/caller tests/bench/bench_link)

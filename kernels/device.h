@@ -89,6 +89,7 @@ struct device {
     int (*standardize)(struct device *dev, const struct standardize *standardize,
                        struct error *err); /* STREAM_COMPUTE */
     int (*embed)(struct device *dev, const struct embed *embed, struct error *err); /* likewise */
+    int (*fold)(struct device *dev, const struct fold *fold, struct error *err);    /* likewise */
     /* The product check (freivalds.h), on STREAM_COMPUTE. */
     int (*sketch)(struct device *dev, const struct sketch *sketch, struct error *err);
     int (*retire)(struct device *dev, const struct retire *retire, struct error *err);

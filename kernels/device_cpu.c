@@ -34,6 +34,7 @@ enum action {
     ACTION_REFLECT,
     ACTION_STANDARDIZE,
     ACTION_EMBED,
+    ACTION_FOLD,
     ACTION_SKETCH,
     ACTION_RETIRE,
     ACTION_PROJECT,
@@ -60,6 +61,7 @@ struct operation {
         struct reflect reflect;
         struct standardize standardize;
         struct embed embed;
+        struct fold fold;
         struct sketch sketch;
         struct retire retire;
         struct project project;
@@ -139,6 +141,7 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     case ACTION_REFLECT: reflect_cpu(&o->reflect, cpu->threads); break;
     case ACTION_STANDARDIZE: standardize_cpu(&o->standardize, cpu->threads); break;
     case ACTION_EMBED: embed_cpu(&o->embed, cpu->threads); break;
+    case ACTION_FOLD: fold_cpu(&o->fold, cpu->threads); break;
     case ACTION_SKETCH: sketch_cpu(&o->sketch, cpu->threads); break;
     case ACTION_RETIRE: retire_cpu(&o->retire, cpu->threads); break;
     case ACTION_PROJECT: project_cpu(&o->project, cpu->threads); break;
@@ -251,6 +254,7 @@ ENQUEUES(mirror, STREAM_OUT, ACTION_MIRROR)
 ENQUEUES(reflect, STREAM_OUT, ACTION_REFLECT)
 ENQUEUES(standardize, STREAM_COMPUTE, ACTION_STANDARDIZE)
 ENQUEUES(embed, STREAM_COMPUTE, ACTION_EMBED)
+ENQUEUES(fold, STREAM_COMPUTE, ACTION_FOLD)
 ENQUEUES(sketch, STREAM_COMPUTE, ACTION_SKETCH)
 ENQUEUES(retire, STREAM_COMPUTE, ACTION_RETIRE)
 ENQUEUES(project, STREAM_COMPUTE, ACTION_PROJECT)
@@ -410,6 +414,7 @@ static const struct device cpu_functions = {
     .reflect = cpu_reflect,
     .standardize = cpu_standardize,
     .embed = cpu_embed,
+    .fold = cpu_fold,
     .sketch = cpu_sketch,
     .retire = cpu_retire,
     .project = cpu_project,

@@ -226,6 +226,13 @@ static int gpu_embed(struct device *dev, const struct embed *embed, struct error
                   embed_cuda(embed, gpu->streams[STREAM_COMPUTE]), err);
 }
 
+static int gpu_fold(struct device *dev, const struct fold *fold, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "adding sums",
+                  fold_cuda(fold, gpu->streams[STREAM_COMPUTE]), err);
+}
+
 static int gpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
@@ -296,6 +303,7 @@ static const struct device gpu_functions = {
     .reflect = gpu_reflect,
     .standardize = gpu_standardize,
     .embed = gpu_embed,
+    .fold = gpu_fold,
     .sketch = gpu_sketch,
     .retire = gpu_retire,
     .project = gpu_project,

@@ -25,6 +25,7 @@
 
 #include "index_map.h"
 #include "scalar.h"
+#include "vector.h"
 
 enum {
     CLASSES_MAX = 64,
@@ -89,11 +90,15 @@ struct sketch {
  * to y for them:
  *     y[i * classes + c] -= weights[j] * acc[i][j],  then weights[j] = 0.
  * Where acc[i][j] is not finite, that y becomes NaN (unknown).  `acc` is row-major, rows x cols;
- * null while y is empty.  Does nothing unless *found is `tag`. */
+ * null while y is empty.  Likewise what `count` other matrices have added to `carried`.  Does
+ * nothing unless *found is `tag`. */
 struct retire {
     enum scalar type;
     int64_t rows, cols;
     const void *acc;
+    const void *waiting[FOLD_MOST];
+    int count;
+    double *carried;
     int64_t ld;
     int classes, deal;
     double *weights;
@@ -175,7 +180,8 @@ enum verdict {
     VERDICT_REACH,   /* what the norm of the row might be without cancellation; NaN: not known */
     VERDICT_CLASSES, /* the number of classes that were not judged: the maximum over groups */
     VERDICT_NORM,    /* of the product's elements in the classes of the latest comparison */
-    VERDICT_STATE,   /* enum row_state */
+    VERDICT_STATE,   /* enum row_state, of the latest block */
+    VERDICT_BROKEN,  /* likewise, of all blocks */
     VERDICTS
 };
 
@@ -184,6 +190,23 @@ enum row_state {
     ROW_FINITE,
     ROW_NOT_FINITE, /* the row of op(A) has NaN or Inf, so no element of C may be finite */
     ROW_UNKNOWN,    /* not finite by overflow or from saved sums: cannot be judged */
+};
+
+/* What is known of a row by two groups. */
+INDEX_MAP enum row_state row_state_of_both(enum row_state one, enum row_state other)
+{
+    if (one == ROW_NOT_FINITE || other == ROW_NOT_FINITE)
+        return ROW_NOT_FINITE;
+    return one > other ? one : other;
+}
+
+/* Sums of blocks of k (gemm.h) are judged as they are made.  What each has come to is carried: at
+ * its end z is added to `carried`, and `squares` to `carried_squares`.  These are what the sum of
+ * all blocks is compared with. */
+struct carry {
+    double *sums, *squares; /* rows x classes; null: k is one block */
+    bool begins, ends;      /* this group begins, ends a block */
+    bool adds;              /* there are blocks before */
 };
 
 struct judge {
@@ -216,6 +239,9 @@ struct judge {
     bool unknown_rows; /* elements may have been NaN or Inf before this group */
     bool begin;        /* the first comparison of a tile */
     bool exact;        /* y and z are uint64_t, and equal; of the rest `squares` counts */
+    bool whole;        /* of all blocks: a row is what VERDICT_BROKEN says */
+    bool waiting;      /* of sums of complete blocks, one by one: likewise */
+    struct carry carry;
 };
 
 /* An upper bound on the roundings of a term of z, or of y in a group of `slabs` slabs of `slab`

@@ -168,14 +168,13 @@ void sketch_cpu(const struct sketch *s, int threads)
             sketch_row(s, i, largest);
 }
 
-static void retire_row(const struct retire *r, int64_t i)
+static void retire_row(const struct retire *r, const void *acc, double *y, int64_t i)
 {
     for (int64_t j = 0; j < r->cols; j++) {
-        int64_t at = i * r->ld + j;
-        double acc = scalar_get(r->type, r->acc, at);
+        double element = scalar_get(r->type, acc, i * r->ld + j);
         if (r->left_out[j] && r->weights[j] != 0)
-            r->y[i * r->classes + freivalds_class(j, r->deal, r->classes)] -=
-                r->weights[j] * (fabs(acc) <= DBL_MAX ? acc : acc - acc);
+            y[i * r->classes + freivalds_class(j, r->deal, r->classes)] -=
+                r->weights[j] * (fabs(element) <= DBL_MAX ? element : element - element);
     }
 }
 
@@ -184,9 +183,12 @@ void retire_cpu(const struct retire *r, int threads)
     if (*r->found != r->tag)
         return;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < r->rows; i++)
+    for (int64_t i = 0; i < r->rows; i++) {
         if (r->acc)
-            retire_row(r, i);
+            retire_row(r, r->acc, r->y, i);
+        for (int k = 0; k < r->count; k++)
+            retire_row(r, r->waiting[k], r->carried, i);
+    }
     for (int64_t j = 0; j < r->cols; j++)
         if (r->left_out[j])
             r->weights[j] = 0;

@@ -228,6 +228,19 @@ cudaError_t sketch_cuda(const struct sketch *s, cudaStream_t stream)
 
 constexpr int THREADS = 128;
 
+template <typename T>
+__device__ __forceinline__ void retire_row(const retire &r, const void *matrix, double *y,
+                                           int64_t i)
+{
+    const T *acc = static_cast<const T *>(matrix) + i * r.ld;
+    for (int64_t j = 0; j < r.cols; j++)
+        if (r.left_out[j] != LEFT_OUT_NOT && r.weights[j] != 0) {
+            const double element = acc[j];
+            double *to = &y[i * r.classes + freivalds_class(j, r.deal, r.classes)];
+            *to = fma(-r.weights[j], fabs(element) <= DBL_MAX ? element : element - element, *to);
+        }
+}
+
 /* One thread per row. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) retire_rows_kernel(const retire r)
@@ -235,13 +248,10 @@ __global__ void __launch_bounds__(THREADS) retire_rows_kernel(const retire r)
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (*r.found != r.tag || i >= r.rows)
         return;
-    const T *acc = static_cast<const T *>(r.acc) + i * r.ld;
-    for (int64_t j = 0; j < r.cols; j++)
-        if (r.left_out[j] != LEFT_OUT_NOT && r.weights[j] != 0) {
-            const double element = acc[j];
-            double *y = &r.y[i * r.classes + freivalds_class(j, r.deal, r.classes)];
-            *y = fma(-r.weights[j], fabs(element) <= DBL_MAX ? element : element - element, *y);
-        }
+    if (r.acc)
+        retire_row<T>(r, r.acc, r.y, i);
+    for (int k = 0; k < r.count; k++)
+        retire_row<T>(r, r.waiting[k], r.carried, i);
 }
 
 __global__ void __launch_bounds__(THREADS) retire_weights_kernel(const retire r)
@@ -258,7 +268,7 @@ static unsigned blocks_for(int64_t threads)
 
 cudaError_t retire_cuda(const struct retire *r, cudaStream_t stream)
 {
-    if (r->acc && r->rows > 0) {
+    if ((r->acc || r->count > 0) && r->rows > 0) {
         cudaError_t status = for_real(r->type, [&](auto x) {
             return start_kernel(retire_rows_kernel<decltype(x)>, blocks_for(r->rows), THREADS, 0,
                                 stream, *r);
@@ -312,7 +322,7 @@ __device__ __forceinline__ void merge(row_verdict &to, const row_verdict &other)
     to.before = hypot(to.before, other.before);
     to.reach = hypot(to.reach, other.reach);
     to.classes += other.classes;
-    to.state = other.state > to.state ? other.state : to.state;
+    to.state = row_state_of_both(to.state, other.state);
 }
 
 __global__ void __launch_bounds__(LANES *ROWS_JUDGED) judge_kernel(const judge j)

@@ -196,10 +196,12 @@ JUDGES void judge_class(const struct evidence *e, double y, double z, double odd
 JUDGES struct row_verdict row_before(const struct judge *j, int64_t i)
 {
     struct row_verdict row = {0, 0, 0, 0, 0, 0, 0, ROW_FINITE};
-    if (!j->begin) {
+    if (!j->begin)
         row.ratio = j->verdicts[VERDICT_RATIO * j->stride + i];
+    if (j->whole || j->waiting)
+        row.state = (enum row_state)j->verdicts[VERDICT_BROKEN * j->stride + i];
+    else if (!j->begin && !j->carry.begins)
         row.state = (enum row_state)j->verdicts[VERDICT_STATE * j->stride + i];
-    }
     if (j->row_squares && j->row_squares[i] != j->row_squares[i])
         row.state = ROW_NOT_FINITE;
     return row;
@@ -230,7 +232,11 @@ JUDGES void row_keep(const struct judge *j, int64_t i, const struct row_verdict 
     v[VERDICT_CLASSES * j->stride] =
         j->begin ? row->classes : fmax(v[VERDICT_CLASSES * j->stride], row->classes);
     v[VERDICT_NORM * j->stride] = row->norm;
-    v[VERDICT_STATE * j->stride] = row->state;
+    if (!j->waiting)
+        v[VERDICT_STATE * j->stride] = row->state;
+    v[VERDICT_BROKEN * j->stride] =
+        j->begin ? row->state
+                 : row_state_of_both(row->state, (enum row_state)v[VERDICT_BROKEN * j->stride]);
 }
 
 /* The number of columns of a class that have a weight. */
@@ -269,6 +275,25 @@ JUDGES double peak_of(const struct judge *j, int64_t i, int c)
     return squares <= DBL_MAX ? sqrt(squares) : INFINITY;
 }
 
+/* At a block's end. */
+JUDGES void carry_on(const struct judge *j, int64_t at)
+{
+    const struct carry *c = &j->carry;
+    if (!c->ends)
+        return;
+    if (j->exact) {
+        uint64_t sum, before = 0;
+        memcpy(&sum, &j->z[at], sizeof sum);
+        if (c->adds)
+            memcpy(&before, &c->sums[at], sizeof before);
+        sum += before;
+        memcpy(&c->sums[at], &sum, sizeof sum);
+    } else {
+        c->sums[at] = j->z[at] + (c->adds ? c->sums[at] : 0);
+    }
+    c->squares[at] = j->squares[at] + (c->adds ? c->squares[at] : 0);
+}
+
 /* Of integers: whether y and z are equal.  An error is at least 1; where a typical element is less,
  * one of its size cannot be told from none. */
 JUDGES void judge_exact(const struct judge *j, int64_t i, struct row_verdict *row)
@@ -288,6 +313,7 @@ JUDGES void judge_one(const struct judge *j, int64_t i, int c, struct row_verdic
     const int64_t at = i * j->classes + c;
     if (j->exact) {
         judge_exact(j, i, row);
+        carry_on(j, at);
         return;
     }
     const bool sums = !j->row_squares; /* of products: bounded by the sum of their squares */
@@ -306,8 +332,15 @@ JUDGES void judge_one(const struct judge *j, int64_t i, int c, struct row_verdic
     e.peak = j->peaks ? peak_of(j, i, c) : INFINITY;
     e.is_float = j->type == SCALAR_FLOAT;
     e.running = j->running;
-    const double weighted = row->state == ROW_NOT_FINITE ? count_weighted(j, c) : 0;
+    double weighted = row->state == ROW_NOT_FINITE ? count_weighted(j, c) : 0;
+    if (j->waiting) /* some of them may be finite */
+        weighted = j->odd[at];
     judge_class(&e, j->y[at], j->z[at], j->odd[at], weighted, j->unknown_rows, row);
+    if (j->carry.adds) { /* the sums of blocks before are saved, too */
+        row->before = hypot(row->before, sqrt(j->carry.squares[at]));
+        row->norm = hypot(row->norm, sqrt(j->carry.squares[at]));
+    }
     j->y[at] = j->z[at];
     j->before[at] = j->squares[at];
+    carry_on(j, at);
 }

@@ -9,6 +9,11 @@
  * other alpha or beta the sum starts from zero, and C := fma(alpha, s, beta * C), or alpha * s
  * where beta = 0.  With beta = 0 C is not read; with k = 0 or alpha = 0 A and B are not read.
  *
+ * That is the product of one call, and of most problems.  Where C is small and k is long, k is cut
+ * into blocks (sums.h).  Each block is such a running sum, and their sums are added
+ * along a binary tree: blocks 0 and 1, 2 and 3, and so on; then pairs of these sums; with one that
+ * has no partner going up as it is.  So each node of the tree is an aligned range of blocks.
+ *
  * A complex product is one of real matrices (problem.h), so that of c = sum of a b
  *     re = fma(re a, re b, re), re = fma(im a, -im b, re), for each a and b, k ascending, and
  *     im = fma(re a, im b, im), im = fma(im a, re b, im). */

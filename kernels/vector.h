@@ -1,5 +1,5 @@
-/* The epilogue of a tile of C, and what changes panels of A and B before they are multiplied: one
- * pass over memory each.  Matrices here are ROW-major, as in the files. */
+/* The epilogue of a tile of C, what changes panels of A and B before they are multiplied, and the
+ * addition of sums: one pass over memory each.  Matrices here are ROW-major, as in the files. */
 #pragma once
 
 #include <stdbool.h>
@@ -99,12 +99,27 @@ struct embed {
     bool complex, conjugate, high, wide;
 };
 
+enum { FOLD_MOST = 8, FOLD_BLOCKS = 1 << FOLD_MOST }; /* addends; what they may stand for */
+
+/* to := ((acc + addends[0]) + addends[1]) + ..., rows x cols; `to` may be acc.  All have the same
+ * leading dimension.  Integers are added modulo 2^64. */
+struct fold {
+    enum scalar type;
+    int64_t rows, cols;
+    const void *acc;
+    void *to;
+    const void *addends[FOLD_MOST];
+    int count;
+    int64_t ld;
+};
+
 /* The operations on at most `threads` threads of the CPU.  They block until they are done. */
 void combine_cpu(const struct combine *c, int threads);
 void mirror_cpu(const struct mirror *m, int threads);
 void reflect_cpu(const struct reflect *r, int threads);
 void standardize_cpu(const struct standardize *s, int threads);
 void embed_cpu(const struct embed *e, int threads);
+void fold_cpu(const struct fold *f, int threads);
 
 /* Whether combine takes pairs. */
 static inline bool combine_is_complex(const struct combine *c)

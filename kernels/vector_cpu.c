@@ -1,4 +1,4 @@
-/* combine, mirror, reflect, standardize and embed on the CPU. */
+/* combine, mirror, reflect, standardize, embed and fold on the CPU. */
 #include "vector.h"
 
 #include <math.h>
@@ -56,6 +56,34 @@ void combine_cpu(const struct combine *c, int threads)
         else
             kernel->combine(c->cols, c->alpha, with_acc ? acc : NULL, c->beta, c0, acc);
     }
+}
+
+/* A row of sums, and what is added to it. */
+#define FOLD_ROW(name, type)                                                                       \
+    static void fold_##name(const struct fold *f, int64_t i)                                       \
+    {                                                                                              \
+        const type *acc = (const type *)f->acc + i * f->ld;                                        \
+        type *to = (type *)f->to + i * f->ld;                                                      \
+        for (int k = 0; k < f->count; k++, acc = to) {                                             \
+            const type *addend = (const type *)f->addends[k] + i * f->ld;                          \
+            for (int64_t j = 0; j < f->cols; j++)                                                  \
+                to[j] = acc[j] + addend[j];                                                        \
+        }                                                                                          \
+        if (to != acc)                                                                             \
+            memcpy(to, acc, (size_t)f->cols * sizeof *to);                                         \
+    }
+FOLD_ROW(float, float)
+FOLD_ROW(double, double)
+FOLD_ROW(int64, uint64_t)
+
+void fold_cpu(const struct fold *f, int threads)
+{
+    void (*const row)(const struct fold *, int64_t) = f->type == SCALAR_FLOAT    ? fold_float
+                                                      : f->type == SCALAR_DOUBLE ? fold_double
+                                                                                 : fold_int64;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < f->rows; i++)
+        row(f, i);
 }
 
 void lane_sums_cpu(enum scalar type, struct lane_sums *sums)

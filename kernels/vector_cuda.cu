@@ -1,5 +1,5 @@
-/* combine, mirror, reflect, standardize and embed on the GPU: one pass over memory, limited by its
- * bandwidth. */
+/* combine, mirror, reflect, standardize, embed and fold on the GPU: one pass over memory, limited
+ * by its bandwidth. */
 #include "int64_combine.h"
 #include "launch.cuh"
 #include "standardized.h"
@@ -158,6 +158,31 @@ cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream)
     return with_result(*combine, [&](auto result) {
         return start_over(combine_kernel<decltype(result)>, *combine, combine->rows, combine->cols,
                           stream);
+    });
+}
+
+/* One element per thread, as in combine_kernel. */
+template <typename T>
+__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) fold_kernel(const struct fold p)
+{
+    const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
+    if (j >= p.cols)
+        return;
+    for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
+         i += (int64_t)gridDim.y * COMBINE_Y) {
+        T sum = static_cast<const T *>(p.acc)[i * p.ld + j];
+        for (int k = 0; k < p.count; k++)
+            sum += static_cast<const T *>(p.addends[k])[i * p.ld + j];
+        static_cast<T *>(p.to)[i * p.ld + j] = sum;
+    }
+}
+
+cudaError_t fold_cuda(const struct fold *fold, cudaStream_t stream)
+{
+    if (fold->type == SCALAR_INT64)
+        return start_over(fold_kernel<uint64_t>, *fold, fold->rows, fold->cols, stream);
+    return for_real(fold->type, [&](auto x) {
+        return start_over(fold_kernel<decltype(x)>, *fold, fold->rows, fold->cols, stream);
     });
 }
 

@@ -11,9 +11,10 @@ BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
 FAULTY = "tests/faults/dgemm_ooc"  # with fault injection, delays and simulated environments
-# The environments that it can simulate: faults, other computers, nodes, a shorter minute, no locks, room.
+# What it can simulate: faults, other computers, nodes, a shorter minute, no locks, room, blocks of k, layers of ranks.
 PRETENDED = {"DGEMM_OOC_TEST_FAULTS", "DGEMM_OOC_TEST_NODE", "DGEMM_OOC_TEST_NO_LOCKS", "DGEMM_OOC_TEST_COMPUTER",
-             "DGEMM_OOC_TEST_WAIT", "DGEMM_OOC_TEST_ROOM", "OMPI_MCA_plm_rsh_agent"}
+             "DGEMM_OOC_TEST_WAIT", "DGEMM_OOC_TEST_ROOM", "DGEMM_OOC_TEST_BLOCK", "DGEMM_OOC_TEST_LAYERS",
+             "OMPI_MCA_plm_rsh_agent"}
 EMULATED = "emulated/dgemm_ooc"  # with an emulated GPU, for machines without one
 AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # lets `make install` use this build without rebuilding it
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"

@@ -6,6 +6,8 @@
  * - x is drawn anew in every run.  The proof of the limit needs its random signs, and an error that
  *   one vector does not see is seen by another one in the next run.
  * - The columns of a tile are dealt to up to CLASSES_MAX vectors.
+ * - Where k is cut into blocks (sums.h), each block is compared from zero on.  What it has come to
+ *   is carried to the end of k, and compared with the sum of all blocks.
  * - The sums of floats are compared after groups of steps of k, since the bound of their rounding
  *   errors grows with the square of these steps; the groups are larger where the algorithm reports
  *   the peaks of its sums.  The sums of doubles are compared at the end of the tile and at
@@ -41,6 +43,9 @@ struct check_memory {
     double *y, *before;        /* tile rows x classes: expected, and squares when the group began */
     double *z, *squares, *odd; /* likewise: of the accumulators */
     double *reach;             /* likewise: |op(A)| t_roots, in the group */
+    double *carried, *carried_squares; /* likewise, of complete blocks of k (sums.h); or null */
+    void *const
+        *waiting; /* set by the caller: sums of the tile at work that wait, by their levels */
     double *row_squares, *norms;
     double *parts;       /* of sums, for project to work with */
     float *peaks;        /* of each group, tile rows each; null where the algorithm reports none */
@@ -56,6 +61,9 @@ struct slab_check {
     int64_t passed;        /* columns of it that t has */
     int64_t steps;         /* of k, in it */
     bool begins, compares; /* it begins, ends a group */
+    bool ends;             /* it ends a block of k */
+    int64_t blocks;        /* of k, that are complete before it */
+    bool fresh;            /* the group begins with a block of k */
 };
 
 /* What came of the tiles so far. */
@@ -124,7 +132,8 @@ struct check_product {
 /* The operations of a tile, in the order in which they are due.  They only enqueue work on the
  * device.
  *   check_begin     before the first slab
- *   check_resume    then, where the accumulators begin with saved sums, once `acc` has these
+ *   check_resume    then, where sums begin with saved ones, once `acc` and the waiting sums have
+ *                   these
  *   check_slab      before the products of each slab; `acc` is all of the tile, and both stay in
  *                   place until the products are done
  *   check_columns   before the products of some rows: for the columns that these have and the rows
@@ -132,7 +141,9 @@ struct check_product {
  *   check_part      the steps of k of each part into which the slab is cut, from its first one on:
  *                   a part may be multiplied by several products, a product belongs to one part
  *   check_peaks     what the product that begins with step `first` is to report of its sums
- *   check_rows      after the last product of each part */
+ *   check_rows      after the last product of each part
+ *   check_whole     where k is cut into blocks, when all of them are added up in `acc`: for some
+ *                   rows of the tile */
 int check_begin(struct check *check, const struct block *tile, struct error *err);
 int check_resume(struct check *check, const void *acc, struct error *err);
 int check_slab(struct check *check, int64_t slab, const void *panel_b, const void *acc,
@@ -141,6 +152,7 @@ int check_columns(struct check *check, const struct block *rows, struct error *e
 int64_t check_part(const struct check *check, int64_t k);
 struct peaks check_peaks(const struct check *check, const struct block *rows, int64_t first);
 int check_rows(struct check *check, const struct check_product *product, struct error *err);
+int check_whole(struct check *check, const struct block *rows, const void *acc, struct error *err);
 
 /* Where products in residues count those that are wrong (ozaki.h), on the device; null where
  * nothing is checked. */
@@ -156,19 +168,26 @@ int check_drain(struct check *check, const struct block *tile, const struct bloc
 /* Compare the tile's sums as they are after a slab, and examine the verdicts.  Blocks. */
 int check_now(struct check *check, const void *acc, struct error *err);
 
-/* Where k is split: whether the check of this layer's product left columns out.  Valid after
- * check_now. */
-bool check_left_out(const struct check *check);
+/* Layers of ranks (layers.h) each have checked their own part of k, and check the sum of all of
+ * them.  All block, and follow each other in this order, but for the second and third, which are
+ * needed where a layer has left out columns.
+ *   check_fetch      bring the verdicts of the tile's last comparison to the host
+ *   check_left_out   bring the reasons to leave columns out (freivalds.h) to the host
+ *   check_leave_out  leave out what they are there now; `acc` is the sum of this layer
+ *   check_pack       the verdicts on some rows, counted from the tile's first, in VERDICTS numbers
+ *                    each
+ *   check_merge      the verdicts of another layer on these rows, as those on other groups of steps
+ *   check_layers     compare the sum of so many layers: `acc`, memory.carried and carried_squares
+ *                    have been added up over them, and verdicts merged */
+int check_fetch(struct check *check, struct error *err);
+int check_left_out(struct check *check, int **columns, struct error *err);
+int check_leave_out(struct check *check, const void *acc, struct error *err);
+void check_pack(const struct check *check, int64_t first, int64_t rows, double *to);
+void check_merge(struct check *check, int64_t first, int64_t rows, const double *from);
+int check_layers(struct check *check, int layers, const void *acc, struct error *err);
 
-/* Four vectors on the device, of a number for each row of the tile, which are added up over layers:
- * the errors that may go unnoticed, what of them is rounding, the reach of the row, and the classes
- * that were not judged. */
-double *check_sizes(const struct check *check);
-
-/* Compare the sum of the products of so many layers: `acc`, y, `before` and check_sizes have been
- * added up over them.  `left_out`: some layer left columns out, so that the tile is not judged. */
-int check_layers(struct check *check, int layers, bool left_out, const void *acc,
-                 struct error *err);
+/* Whether columns of the tile were left out.  Valid after check_fetch. */
+bool check_leaves_out(const struct check *check);
 
 /* Wait for the verdicts of the tile that was drained last and examine them.  Blocks.  A row beyond
  * its limit is EXIT_VERIFY, or with retry_on_failure one more failed tile. */

@@ -29,6 +29,10 @@ static void carve_memory(struct check *c, double *left, bool has_peaks)
     m->squares = carve(&left, sums);
     m->odd = carve(&left, sums);
     m->reach = carve(&left, sums);
+    if (c->problem->blocks.steps > 0) {
+        m->carried = carve(&left, sums);
+        m->carried_squares = carve(&left, sums);
+    }
     m->row_squares = carve(&left, (size_t)plan->tile_rows);
     m->norms = carve(&left, (size_t)check_passes(c->problem) * classes * check_parts(plan->slab));
     m->parts = carve(&left, project_partials(plan->tile_rows, plan->slab, c->classes));

@@ -74,10 +74,6 @@ static const struct argp_option option_table[] = {
      "compute only half of A A^T, A^T A, A A^H, A^H A, and mirror it (default auto: where faster, "
      "complex ones always); lower: C is 0 above the diagonal",
      0},
-    {"split-k", KEY(plan.layers), "auto|off|N", 0,
-     "divide k among groups of ranks, which changes the last bits of C (default off; auto: as the "
-     "planner finds best)",
-     0},
     {0, 0, 0, 0, "Run", 5},
     {"verify", KEY(check.verify), "off|online|full", 0,
      "check C while it is computed (online, the default), or also read all files back (full)", 0},
@@ -178,7 +174,6 @@ static void parse_option(int key, char *arg, struct parse *p)
     case KEY(plan.grid_rows): parse_grid(arg, p); break;
     case KEY(plan.tile_rows): parse_tile(arg, p); break;
     case KEY(symmetric): o->symmetric = (enum symmetric)parse_word(arg, p); break;
-    case KEY(plan.layers): o->plan.layers = parse_split(arg, p); break;
     case KEY(check.verify): o->check.verify = (enum verification)parse_word(arg, p); break;
     case KEY(check.seed): o->check.seed = parse_seed(arg, p); break;
     case KEY(saving.restart): o->saving.restart = (enum restart)parse_word(arg, p); break;

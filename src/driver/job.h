@@ -119,7 +119,7 @@ int job_plan_first(const struct caller *caller, const struct machine *machine, s
 
 /* Create the output that was taken, made from so many parts of k; or open the one that an earlier
  * run has left. */
-int job_create_output(const struct caller *caller, struct job *job, int layers, struct error *err);
+int job_create_output(const struct caller *caller, struct job *job, struct error *err);
 
 /* Of a problem that is scaled, read the statistics that it needs; `predicted_s`: in so many
  * seconds.  Read them once more, and complain (EXIT_VERIFY) where they differ. */

@@ -3,14 +3,13 @@
 #include "job.h"
 #include "phase.h"
 
-int job_create_output(const struct caller *caller, struct job *job, int layers, struct error *err)
+int job_create_output(const struct caller *caller, struct job *job, struct error *err)
 {
     const struct problem *p = &job->problem;
     struct output *output = &job->output;
     if (caller->comm->rank == 0 && journal_begin(&job->journal, err) == 0) {
         struct output_attributes attributes;
-        output_attributes_make(&attributes, caller->options, p, journal_identity(&job->journal),
-                               layers);
+        output_attributes_make(&attributes, caller->options, p, journal_identity(&job->journal));
         output_create(output, caller->options, p, &attributes, job->resumed, err);
     }
     if (comm_agree(caller->comm, err) == 0)
@@ -50,8 +49,7 @@ int job_begin(const struct caller *caller, const struct machine *machine, struct
     report_baseline();
     if (first)
         compare_beside(job, err);
-    if (comm_agree(caller->comm, err) ||
-        (!job->resumed && job_create_output(caller, job, outlook->first.plan.layers, err)))
+    if (comm_agree(caller->comm, err) || (!job->resumed && job_create_output(caller, job, err)))
         return err->code;
     if (first)
         output_sign(output, err);

@@ -47,11 +47,6 @@ static void look_back(const struct options *o, struct job *job, struct error *er
     if (job->output.left == LEFT_NOTHING) /* it was given its name, or away */
         *progress = (struct progress){0};
     output_check(names, o, p, job->output.left, err);
-    if (progress->saved && o->plan.layers && o->plan.layers != progress->layers)
-        error_add(err, EXIT_INPUT,
-                  "the checkpoint was made with --split-k %d; give that, or --restart never to "
-                  "start again",
-                  progress->layers);
     if (progress->saved)
         job->problem.symmetric = progress->left.symmetric; /* its pieces go on as they are */
     else

@@ -34,7 +34,6 @@ static void plan_piece(const struct planning *now, const struct piece *piece,
     const struct options *o = now->options;
     const struct machine *m = now->machine;
     const struct problem *whole = &now->job->problem;
-    const int layers = now->job->progress.layers;
     struct problem *p = &attempt->problem;
     struct plan_request *request = &attempt->request;
     *p = work_problem(whole, piece);
@@ -42,8 +41,8 @@ static void plan_piece(const struct planning *now, const struct piece *piece,
     *request = (struct plan_request){
         .grid_rows = o->plan.grid_rows,
         .grid_cols = o->plan.grid_cols,
-        .layers = layers ? layers : o->plan.layers,
         .whole = piece->k > 0,
+        .layers = piece->layers,
         .tile_rows = o->plan.tile_rows,
         .tile_cols = tile_cols,
         .slab = o->plan.slab * problem_width(p),

@@ -151,7 +151,7 @@ static void compare_part(const struct caller *caller, const struct job *job, str
 /* Collective.  The part file that an earlier run has left. */
 static int open_part(const struct caller *caller, struct job *job, struct error *err)
 {
-    if (job_create_output(caller, job, job->progress.layers, err))
+    if (job_create_output(caller, job, err))
         return err->code;
     compare_part(caller, job, err);
     return comm_agree(caller->comm, err);

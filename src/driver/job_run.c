@@ -11,7 +11,9 @@
 #include "phase.h"
 #include "quantity.h"
 #include "save.h"
+#include "saved_sums.h"
 #include "schedule.h"
+#include "sums.h"
 #include "text.h"
 #include "ticker.h"
 #include "triangle.h"
@@ -128,8 +130,7 @@ static void when_stopping(void *context, double stop_s)
             : "";
     stop_s = fmax(stop_s, attempt_stop_seconds(a, &e->hardware->machine));
     if (e->caller->comm->rank == 0)
-        caller_warn(e->caller, "stopping (%s): %s takes %s%s%s", stop_reason(),
-                    a->plan.layers > 1 ? "this" : "the checkpoint",
+        caller_warn(e->caller, "stopping (%s): the checkpoint takes %s%s%s", stop_reason(),
                     stop_s < 1 ? "less than " : "about ",
                     stop_s < 1 ? "a second" : quantity_time(stop_s), urge);
 }
@@ -146,7 +147,6 @@ static int open_run(struct execution *e)
     e->layer_plan = plan_layer(&a->plan, &e->layer);
     struct block tile = schedule_tile(&e->layer, &e->layer_plan, comm_place(caller->comm), 0);
     e->layer_plan.ld[OPERAND_C] = plan_tile_ld(&e->layer, &e->layer_plan, &tile);
-    job->progress.layers = a->plan.layers;
     e->before = job->progress;
     e->run = (struct run){.problem = &e->layer,
                           .plan = &e->layer_plan,
@@ -170,37 +170,50 @@ static int open_run(struct execution *e)
     return comm_agree(caller->comm, e->err);
 }
 
+static const char *const damaged = "are damaged"; /* saved sums */
+
 static void plan_again(struct execution *e)
 {
     job_plan_first(e->caller, &e->hardware->machine, e->job, e->outlook, e->err);
 }
 
-/* The saved sums of the first piece are damaged: plan it from the beginning. */
-static void discard_sums(struct execution *e)
+/* The saved sums of the first piece are of no use, and why: plan it from the beginning. */
+static void discard_sums(struct execution *e, const char *why)
 {
     struct piece *piece = &e->job->progress.left.pieces[0];
     phase_end();
     if (e->caller->comm->rank == 0)
         caller_warn(e->caller,
                     "the saved sums of C from row %" PRId64 ", column %" PRId64
-                    " on are damaged; they are computed again",
-                    piece->block.row, piece->block.col);
+                    " on %s; they are computed again",
+                    piece->block.row, piece->block.col, why);
     piece->k = 0;
     plan_again(e);
 }
 
-/* Collective.  The checksum of a block of saved sums. */
-static uint64_t hash_block(struct execution *e, int place, const struct block *block,
-                           struct error *cannot)
+/* Collective.  The checksum of a block of a piece's saved sums. */
+static uint64_t hash_block(struct execution *e, const struct piece *piece,
+                           const struct block *block, struct error *cannot)
 {
+    const struct problem *p = &e->job->problem;
+    const struct source *c = &e->job->output.source;
     const struct source source =
-        save_matrix(&e->job->output.source, e->job->output.names.sums[place]);
-    const struct reading part = {&source, e->job->problem.held[OPERAND_C], block, 1, 1, false};
-    struct row_checksums checksums;
-    phase_begin("checking saved sums", (double)(block->rows * block->cols) *
-                                           (double)problem_element(&e->job->problem, OPERAND_C));
-    row_checksums_read(&part, e->caller->comm, &checksums, cannot);
-    return row_checksums_total(&checksums);
+        saved_sums_matrix(c, e->job->output.names.sums[piece->place], sums_saved(p, piece->layers));
+    const struct sums_there sums = sums_there(p, piece->k);
+    const int count = piece->layers * sums.count;
+    uint64_t total = 0;
+    phase_begin("checking saved sums", count * (double)(block->rows * block->cols) *
+                                           (double)problem_element(p, OPERAND_C));
+    for (int i = 0; i < count; i++) {
+        struct block there = *block;
+        const struct reading part = {&source, p->held[OPERAND_C], &there, 1, 1, false};
+        struct row_checksums checksums;
+        there.row += c->matrix.rows *
+                     sums_place(p, piece->layers, i / sums.count, sums.levels[i % sums.count]);
+        row_checksums_read(&part, e->caller->comm, &checksums, cannot);
+        total += row_checksums_total(&checksums);
+    }
+    return total;
 }
 
 /* Collective.  Compute the checksum of each of the pieces that a piece was split into, from its
@@ -213,7 +226,7 @@ static bool hash_parts(struct execution *e, struct piece *parts, int count,
     if (!e->outlook->first.request.verify)
         return true;
     for (int i = 0; i < count; i++) {
-        parts[i].sum = hash_block(e, whole->place, &parts[i].block, &cannot);
+        parts[i].sum = hash_block(e, whole, &parts[i].block, &cannot);
         parts[i].hashed = true;
         total += parts[i].sum;
     }
@@ -236,11 +249,11 @@ static int hash_halves(struct execution *e)
         hashed = any ? hashed : piece->hashed;
         saved = any ? saved : piece->sum;
         any = true;
-        piece->sum = hash_block(e, piece->place, &piece->block, &cannot);
+        piece->sum = hash_block(e, piece, &piece->block, &cannot);
         piece->hashed = true;
         total += piece->sum;
         if (!block_equal(&mirror, &piece->block))
-            total += hash_block(e, piece->place, &mirror, &cannot);
+            total += hash_block(e, piece, &mirror, &cannot);
     }
     bool whole = !any || (comm_min(e->caller->comm, !cannot.code) && (!hashed || total == saved));
     for (int i = 0; i < left->count; i++) {
@@ -249,7 +262,18 @@ static int hash_halves(struct execution *e)
         piece->halved = false;
     }
     if (!whole)
-        discard_sums(e);
+        discard_sums(e, damaged);
+    return comm_agree(e->caller->comm, e->err);
+}
+
+/* Collective.  Ranks that cannot form as many layers as have saved the sums of the first piece
+ * begin it anew. */
+static int fit_layers(struct execution *e)
+{
+    const struct piece *first = &e->job->progress.left.pieces[0];
+    if (first->k > 0 && first->layers != e->outlook->first.plan.layers)
+        discard_sums(e, text_make("are of %d layers of ranks, which these ranks do not form",
+                                  first->layers));
     return comm_agree(e->caller->comm, e->err);
 }
 
@@ -265,7 +289,7 @@ static int split_piece(struct execution *e)
             plan_again(e);
         } else {
             *left = before;
-            discard_sums(e);
+            discard_sums(e, damaged);
         }
         if (comm_agree(e->caller->comm, e->err))
             return e->err->code;
@@ -282,7 +306,7 @@ static int open_attempt(struct execution *e)
     if (open_run(e) || (a->problem.continues && save_load(&e->run, &whole, e->err)) || whole)
         return e->err->code;
     run_close(&e->run);
-    discard_sums(e);
+    discard_sums(e, damaged);
     return comm_agree(e->caller->comm, e->err) ? e->err->code : open_run(e);
 }
 
@@ -323,12 +347,13 @@ static const char *how_wrong(double ratio)
     return text_make("differs by %.3g times the bound of rounding errors", ratio);
 }
 
-/* Collective.  Leave the tiles of the attempt that failed their check to be done once more. */
+/* Collective.  Leave the tiles of the attempt that failed their check to be done once more.  The
+ * rank that adds a layer's wrong sum has failed, too, and comes before it. */
 static int requeue_failed(struct execution *e)
 {
     const struct check *check = &e->run.check;
     bool any = comm_sum(e->caller->comm, (uint64_t)check->verdict.failures) > 0;
-    for (int rank = 0; rank < e->caller->comm->size && any; rank++) {
+    for (int rank = e->caller->comm->size - 1; rank >= 0 && any; rank--) {
         struct failures f = {.count = check->verdict.failures,
                              .ratio = check->verdict.failed_ratio};
         memcpy(f.tiles, check->verdict.failed, sizeof f.tiles);
@@ -338,8 +363,7 @@ static int requeue_failed(struct execution *e)
             const struct problem *p = &e->outlook->first.problem;
             const struct block all = {p->row, p->col, p->m, p->n};
             const struct block *tile = problem_is_triangle(p) ? &all : &f.tiles[i];
-            if (work_has(&e->job->progress.left,
-                         tile)) /* another layer's product of it failed, too */
+            if (work_has(&e->job->progress.left, tile))
                 continue;
             if (e->caller->comm->rank == 0)
                 caller_warn(e->caller,
@@ -414,7 +438,7 @@ static void begin_attempt(struct execution *e)
 static int attempt_piece(struct execution *e)
 {
     struct comm *comm = e->caller->comm;
-    if (hash_halves(e) || split_piece(e) || open_attempt(e))
+    if (hash_halves(e) || fit_layers(e) || split_piece(e) || open_attempt(e))
         return e->err->code;
     begin_attempt(e);
     run_execute(&e->run, e->err);

@@ -91,6 +91,8 @@ void journal_describe(struct journal *journal, const struct file_names *names,
         json_object_set_new(product, "nan", json_string(missing_names[s->missing]));
     }
     json_object_set_new(product, "kernels", json_string(problem_kernels(p, options)));
+    if (p->blocks.steps > 0)
+        json_object_set_new(product, "steps of a block", json_integer(p->blocks.steps));
     if (p->lower)
         json_object_set_new(product, "triangle", json_string("lower"));
     if (p->complex && p->symmetric) /* above the diagonal the general product has other bits */
@@ -151,24 +153,25 @@ static int append(struct journal *journal, json_t *line, struct error *err)
 static json_t *piece_json(const struct piece *piece)
 {
     const struct block *b = &piece->block;
-    return json_pack("{s:[I,I,I,I], s:I, s:i, s:b, s:o, s:b}", "block", (json_int_t)b->row,
+    return json_pack("{s:[I,I,I,I], s:I, s:i, s:i, s:b, s:o, s:b}", "block", (json_int_t)b->row,
                      (json_int_t)b->col, (json_int_t)b->rows, (json_int_t)b->cols, "k",
-                     (json_int_t)piece->k, "place", piece->place, "hashed", piece->hashed, "sum",
-                     hex(piece->sum), "again", piece->again);
+                     (json_int_t)piece->k, "layers", piece->layers, "place", piece->place, "hashed",
+                     piece->hashed, "sum", hex(piece->sum), "again", piece->again);
 }
 
 static bool read_piece(json_t *json, struct piece *piece)
 {
     json_int_t row, col, rows, cols, k;
     const char *sum;
-    int place, hashed, again;
-    if (json_unpack(json, "{s:[I,I,I,I], s:I, s:i, s:b, s:s, s:b}", "block", &row, &col, &rows,
-                    &cols, "k", &k, "place", &place, "hashed", &hashed, "sum", &sum, "again",
-                    &again) ||
+    int layers, place, hashed, again;
+    if (json_unpack(json, "{s:[I,I,I,I], s:I, s:i, s:i, s:b, s:s, s:b}", "block", &row, &col, &rows,
+                    &cols, "k", &k, "layers", &layers, "place", &place, "hashed", &hashed, "sum",
+                    &sum, "again", &again) ||
         row < 0 || col < 0 || rows < 1 || cols < 1 || k < 0 || place < 0 || place >= PLACES)
         return false;
     *piece = (struct piece){.block = {row, col, rows, cols},
                             .k = k,
+                            .layers = layers,
                             .place = place,
                             .hashed = hashed,
                             .sum = strtoull(sum, NULL, 16),
@@ -207,11 +210,11 @@ static bool read_progress(json_t *line, struct progress *progress)
     struct findings *f = &found.findings;
     int trusted, symmetric = 0;
     size_t i;
-    if (json_unpack(line, "{s:o, s:o, s:[F,F,F,F,F,F,F,F,F], s:F, s:i, s:b, s?b}", "left", &left,
+    if (json_unpack(line, "{s:o, s:o, s:[F,F,F,F,F,F,F,F,F], s:F, s:b, s?b}", "left", &left,
                     "checksums", &checksums, "findings", &f->ratio, &f->size, &f->alone,
                     &f->rounded, &f->squares, &f->elements, &f->rows, &f->not_finite,
-                    &f->not_judged, "seconds", &found.seconds, "layers", &found.layers, "trusted",
-                    &trusted, "symmetric", &symmetric) ||
+                    &f->not_judged, "seconds", &found.seconds, "trusted", &trusted, "symmetric",
+                    &symmetric) ||
         json_array_size(left) > PIECES_MAX || !read_row_checksums(checksums, &found.checksums))
         return false;
     json_array_foreach(left, i, piece) if (!read_piece(piece, &found.left.pieces[i])) return false;
@@ -228,12 +231,11 @@ int journal_save(struct journal *journal, const struct progress *progress, struc
     for (int i = 0; i < progress->left.count; i++)
         json_array_append_new(left, piece_json(&progress->left.pieces[i]));
     const struct findings *f = &progress->findings;
-    json_t *line =
-        json_pack("{s:o, s:o, s:[f,f,f,f,f,f,f,f,f], s:f, s:i, s:b, s:b}", "left", left,
-                  "checksums", row_checksums_json(&progress->checksums), "findings", f->ratio,
-                  f->size, f->alone, f->rounded, f->squares, f->elements, f->rows, f->not_finite,
-                  f->not_judged, "seconds", progress->seconds, "layers", progress->layers,
-                  "trusted", progress->trusted, "symmetric", progress->left.symmetric);
+    json_t *line = json_pack("{s:o, s:o, s:[f,f,f,f,f,f,f,f,f], s:f, s:b, s:b}", "left", left,
+                             "checksums", row_checksums_json(&progress->checksums), "findings",
+                             f->ratio, f->size, f->alone, f->rounded, f->squares, f->elements,
+                             f->rows, f->not_finite, f->not_judged, "seconds", progress->seconds,
+                             "trusted", progress->trusted, "symmetric", progress->left.symmetric);
     if (append(journal, line, err) == 0)
         journal->saved = true;
     return err->code;

@@ -22,7 +22,6 @@ struct progress {
     struct row_checksums checksums; /* the checksum of what is complete */
     struct findings findings;       /* of the check, so far */
     double seconds;                 /* that all runs together have taken */
-    int layers;                     /* parts of k */
     bool trusted;                   /* a run resumed without comparing what was complete */
     bool saved;                     /* the journal has such a line */
 };

@@ -203,15 +203,6 @@ void parse_tile(const char *text, struct parse *p)
 }
 
 /* 0: the planner chooses. */
-int parse_split(const char *text, struct parse *p)
-{
-    if (strcmp(text, "auto") == 0)
-        return 0;
-    if (strcmp(text, "off") == 0)
-        return 1;
-    return parse_count_or(text, "give auto, off or a positive number", p);
-}
-
 static bool is_number(const char *text)
 {
     return text[0] && text[strspn(text, "0123456789")] == '\0' && access(text, F_OK) != 0;

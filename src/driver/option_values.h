@@ -64,4 +64,3 @@ void parse_tile(const char *text, struct parse *p);
 void take_input(const char *value, struct parse *p);
 
 /* 0: the planner chooses; 1: off. */
-int parse_split(const char *text, struct parse *p);

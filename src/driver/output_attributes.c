@@ -18,7 +18,7 @@ static void print_hash(uint64_t value, char text[HASH_TEXT])
 }
 
 void output_attributes_make(struct output_attributes *attributes, const struct options *options,
-                            const struct problem *p, uint64_t identity, int layers)
+                            const struct problem *p, uint64_t identity)
 {
     const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
     const struct source *c = &p->sources[OPERAND_C];
@@ -39,7 +39,6 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_VERSION},
         {.name = "identity", .text = attributes->identity},
         {.name = "kernels", .text = attributes->kernels},
-        {.name = "k_parts", .number = layers},
         {.name = s->axis ? "center" : NULL, .text = axis_names[scaling_center(s)]},
         {.name = s->axis ? "scale" : NULL, .text = axis_names[scaling_scale(s)]},
         {.name = s->axis ? "nan" : NULL, .text = missing_names[s->missing]},
@@ -112,7 +111,7 @@ void output_compare_attributes(const struct recall *recall, const struct options
     struct format_value values[ATTRIBUTES] = {0};
     if (!recall->ours)
         return;
-    output_attributes_make(&expected, options, p, 0, 0);
+    output_attributes_make(&expected, options, p, 0);
     for (int i = 0; i < ATTRIBUTES; i++)
         values[i].name = expected.list[i].name;
     if (format_get_attributes(&recall->source, values, err))
@@ -139,9 +138,8 @@ static bool is_hash(const char *text)
 
 enum output_state output_state(const struct options *options, uint64_t identity, struct error *err)
 {
-    enum { IDENTITY, PARTS, MARK, CHECKSUM };
+    enum { IDENTITY, MARK, CHECKSUM };
     struct format_value values[] = {[IDENTITY] = {.name = "identity"},
-                                    [PARTS] = {.name = "k_parts"},
                                     [MARK] = {.name = FORMAT_MARK},
                                     [CHECKSUM] = {.name = FORMAT_CHECKSUM},
                                     {.name = NULL}};
@@ -154,8 +152,7 @@ enum output_state output_state(const struct options *options, uint64_t identity,
         format_describe(options->output.file, options->output.dataset, &source, &ignored) ||
         format_get_attributes(&source, values, &ignored))
         return OUTPUT_OTHER;
-    bool parts = options->plan.layers == 0 || values[PARTS].number == options->plan.layers;
-    if (!values[IDENTITY].found || strcmp(values[IDENTITY].text, text) != 0 || !parts)
+    if (!values[IDENTITY].found || strcmp(values[IDENTITY].text, text) != 0)
         return OUTPUT_OTHER;
     bool complete = values[MARK].found ? strcmp(values[MARK].text, FORMAT_MARK_YES) == 0
                                        : is_hash(values[CHECKSUM].text);

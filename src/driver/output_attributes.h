@@ -20,7 +20,7 @@ struct output_attributes {
  * The checksum, which is not known yet, has a text of its length; the mark says that C is not
  * complete. */
 void output_attributes_make(struct output_attributes *attributes, const struct options *options,
-                            const struct problem *p, uint64_t identity, int layers);
+                            const struct problem *p, uint64_t identity);
 
 /* Whether a dataset has all of these attributes, with the same values but for the names of the
  * operands' files and the version, and a checksum and a mark that can be replaced: in a damaged

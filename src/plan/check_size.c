@@ -12,6 +12,7 @@ enum {
     GROUP_LEAST = 512,   /* steps that are compared together */
     WIDE = 1 << 15,      /* columns of a tile, above which these are fewer */
     ROW_SUMS = 6,        /* of each class of a row: y, before, z, squares, odd, reach */
+    CARRIED_SUMS = 2,    /* likewise where k is cut into blocks: sums, squares */
     STEP_SUMS = 3,       /* of each class of a step: op(B) x, its squares, their roots */
 };
 
@@ -79,8 +80,9 @@ size_t check_device_bytes(const struct problem *p, int64_t rows, int64_t cols, i
                           bool has_peaks)
 {
     size_t classes = (size_t)check_classes(p, cols), parts = check_parts(slab);
+    size_t row_sums = ROW_SUMS + (p->blocks.steps > 0 ? CARRIED_SUMS : 0);
     size_t numbers = 2 * ((size_t)cols + 1) + STEP_SUMS * (size_t)slab * classes +
-                     (size_t)check_passes(p) * parts * classes + ROW_SUMS * (size_t)rows * classes +
+                     (size_t)check_passes(p) * parts * classes + row_sums * (size_t)rows * classes +
                      (size_t)rows + project_partials(rows, slab, (int)classes) +
                      2 * check_verdicts(rows);
     return (numbers + (has_peaks ? check_peak_numbers(rows, cols) : 0)) * sizeof(double);

@@ -140,10 +140,16 @@ static void search_tiles(const struct query *q, struct plan *plan, struct plan *
              !(plan->tile_rows <= GRANULE && best->roofline.seconds > 0));
 }
 
+/* Steps of the longest slab. */
+static int64_t longest(const struct problem *p)
+{
+    return p->blocks.steps > 0 ? min_i64(p->k, p->blocks.steps) : p->k;
+}
+
 /* As a slab of at least one step, which ends where the kernels' steps do. */
 static int64_t whole_slab(const struct problem *p, int64_t steps)
 {
-    int64_t k = max_i64(p->k, 1), slab = min_i64(max_i64(steps, 1), k);
+    int64_t k = max_i64(longest(p), 1), slab = min_i64(max_i64(steps, 1), k);
     return min_i64(round_up(slab, problem_quantum(p)), round_up(k, GEMM_QUANTUM));
 }
 
@@ -175,12 +181,13 @@ static void try_triangle(const struct query *q, struct plan *plan, struct plan *
         keep_better(q, plan, best);
 }
 
-/* All slabs for one grid: the whole of k, its half, its third ... and one quantum.  Products in
- * residues on a GPU have one quantum alone: so long the workspace can hold what was converted. */
+/* All slabs for one grid: the whole of k, or of a block of sums, its half, its third ... and one
+ * quantum.  Products in residues on a GPU have one quantum alone: so long the workspace can hold
+ * what was converted. */
 static void search_slabs(const struct query *q, struct plan *plan, struct plan *best)
 {
     int64_t quantum = problem_quantum(q->p), pieces = 0;
-    int64_t most = problem_reads_ab(q->p) ? ceil_div(q->p->k, quantum) : 1;
+    int64_t most = problem_reads_ab(q->p) ? ceil_div(longest(q->p), quantum) : 1;
     bool shortest = q->p->moduli > 0 && q->machine->gpu;
     do {
         pieces = shortest ? most : min_i64(most, pieces + 1 + pieces / 4);
@@ -332,6 +339,11 @@ static void search_fewer_ranks(const struct query *q, struct plan *plan, struct 
         }
 }
 
+bool plan_prefers_layers(const struct plan *layers, const struct plan *plan)
+{
+    return layers->roofline.cost < clearly * plan->roofline.cost;
+}
+
 static void search_grids(const struct query *q, struct plan *plan, struct plan *best)
 {
     const struct plan_request *request = q->request;
@@ -382,7 +394,7 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
     return err->code;
 }
 
-static int check_request(const struct query *q, const struct plan *plan, struct error *err)
+static int check_request(const struct query *q, struct error *err)
 {
     const struct problem *p = q->p;
     const struct plan_request *r = q->request;
@@ -390,10 +402,7 @@ static int check_request(const struct query *q, const struct plan *plan, struct 
         error_add(err, EXIT_USAGE,
                   "--grid %dx%d needs %" PRId64 " ranks, %s %d; start so many, or leave --grid out",
                   r->grid_rows, r->grid_cols, (int64_t)r->grid_rows * r->grid_cols,
-                  plan->layers > 1         ? "a layer of --split-k has"
-                  : q->machine->ranks == 1 ? "there is"
-                                           : "there are",
-                  q->machine->ranks);
+                  q->machine->ranks == 1 ? "there is" : "there are", q->machine->ranks);
     if (r->tile_rows > p->m || r->tile_cols > p->n)
         error_add(err, EXIT_USAGE,
                   "--tile %" PRId64 "x%" PRId64 ": C is only %" PRId64 "x%" PRId64
@@ -422,7 +431,7 @@ static void set_product_rate(const struct query *q, struct plan *plan)
 int plan_search(const struct query *q, struct plan *plan, struct error *err)
 {
     struct plan best = {0};
-    if (check_request(q, plan, err))
+    if (check_request(q, err))
         return err->code;
     plan_choose_slots(q, plan);
     set_product_rate(q, plan);

@@ -16,8 +16,8 @@
 /* Choices of the user; where they are 0 the planner chooses. */
 struct plan_request {
     int grid_rows, grid_cols;
-    int layers;
-    bool whole; /* one super-block, if the devices can hold it */
+    bool whole; /* one super-block, if the devices can hold it: sums of it were saved, ... */
+    int layers; /* ... by so many layers, which go on with them if they can be formed */
     int64_t tile_rows, tile_cols, slab;
     bool verify;              /* room for the online check */
     size_t record_bytes;      /* host memory for what is recorded of the run */

@@ -149,7 +149,7 @@ size_t plan_device_bytes(const struct query *q, const struct plan *plan)
 {
     const struct problem *p = q->p;
     size_t bytes = kernels[q->request->algorithm]->workspace +
-                   (size_t)plan->tiles * plan_panel_bytes(p, plan, OPERAND_C);
+                   (size_t)(plan->tiles + plan->levels) * plan_panel_bytes(p, plan, OPERAND_C);
     if (plan->slabs > 0) {
         for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
             bytes += (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, operand) +

@@ -6,6 +6,7 @@
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
+#include "sums.h"
 
 enum {
     SLOT_MAX = 16 << 20,
@@ -220,7 +221,8 @@ void plan_set_counts(const struct query *q, struct plan *plan)
     const struct problem *p = q->p;
     plan->supers_down = ceil_div(p->m, plan->tile_rows * plan->grid_rows);
     plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
-    plan->slabs = problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0;
+    plan->slabs = problem_reads_ab(p) ? schedule_slabs(p, plan->slab) : 0;
+    plan->levels = sums_levels(p);
 
     plan_set_turns(p, plan);
 

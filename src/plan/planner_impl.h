@@ -18,6 +18,9 @@ struct query {
 /* The best plan for the ranks of one layer of `plan`, of which only the layers are set. */
 int plan_search(const struct query *q, struct plan *plan, struct error *err);
 
+/* Whether a plan with layers is clearly better than one without, or with fewer. */
+bool plan_prefers_layers(const struct plan *layers, const struct plan *plan);
+
 /* What one of so many layers has of the machine: all of them read at once, only one writes. */
 struct machine plan_layer_machine(const struct machine *machine, int layers);
 

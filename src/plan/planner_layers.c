@@ -1,6 +1,5 @@
-/* The K split: where C is too small to occupy all ranks, they form layers, each of which multiplies
- * its own part of k. */
-#include <inttypes.h>
+/* Where C is small and k is long, ranks form layers, each of which multiplies its own blocks of k
+ * (sums.h) for all of C. */
 #include <math.h>
 
 #include "embedding.h"
@@ -8,15 +7,16 @@
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
-
-/* A split changes the bits, so it must take less than this part of the time without. */
-static const double clearly = 0.75;
+#include "sums.h"
 
 struct problem plan_layer_problem(const struct problem *p, const struct plan *plan, int layer)
 {
     struct problem part = *p;
-    part.k_first += layer * plan->layer_k;
-    part.k = min_i64(plan->layer_k, p->k - layer * plan->layer_k);
+    if (plan->layers == 1)
+        return part;
+    part.blocks.origin = layer * plan->layer_k;
+    part.k_first = part.blocks.origin + p->k_first;
+    part.k = min_i64(plan->layer_k, p->k_whole - part.blocks.origin) - p->k_first;
     if (layer > 0) {
         part.alpha = 1;
         part.alpha_i = part.beta = part.beta_i = 0;
@@ -27,7 +27,7 @@ struct problem plan_layer_problem(const struct problem *p, const struct plan *pl
 struct plan plan_layer(const struct plan *plan, const struct problem *part)
 {
     struct plan own = *plan;
-    own.slabs = plan->slabs > 0 ? ceil_div(part->k, plan->slab) : 0;
+    own.slabs = plan->slabs > 0 ? schedule_slabs(part, plan->slab) : 0;
     return own;
 }
 
@@ -44,15 +44,21 @@ struct machine plan_layer_machine(const struct machine *machine, int layers)
     return own;
 }
 
-/* Layers of equally many ranks, with k for each, none of which cuts a node in unequal parts. */
+/* Steps of k of each of so many layers. */
+static int64_t layer_steps(const struct problem *p, int layers)
+{
+    return layers > 1 ? sums_layer_blocks(p, layers) * p->blocks.steps : p->k_whole;
+}
+
+/* Layers of equally many ranks, each with blocks of k, none of which cuts a node in unequal parts
+ * where there are several; other ranks are left out. */
 static bool can_form(const struct query *q, int layers)
 {
     const struct machine *machine = q->machine;
-    int64_t most = ceil_div(q->p->k, round_up(ceil_div(q->p->k, layers), problem_quantum(q->p)));
-    int ranks = machine->ranks / layers,
-        node = (int)min_i64(machine->ranks_per_node, machine->ranks);
-    return machine->ranks % layers == 0 && layers <= most &&
-           (ranks % node == 0 || node % ranks == 0);
+    const int ranks = machine->ranks / layers, node = machine->ranks_per_node;
+    return q->p->blocks.steps > 0 && ranks > 0 && sums_layer_blocks(q->p, layers) > 0 &&
+           (layers - 1) * layer_steps(q->p, layers) + q->p->k_first < q->p->k_whole &&
+           (machine->ranks <= node || ranks % node == 0 || node % ranks == 0);
 }
 
 /* Every level of the tree sends a tile from device to device. */
@@ -78,8 +84,7 @@ static bool with_layers(const struct query *q, int layers, struct plan *plan, st
 {
     struct plan_request all_of_c = *q->request;
     all_of_c.whole = true;
-    *plan = (struct plan){.layers = layers,
-                          .layer_k = round_up(ceil_div(q->p->k, layers), problem_quantum(q->p))};
+    *plan = (struct plan){.layers = layers, .layer_k = layer_steps(q->p, layers)};
     struct problem part = plan_layer_problem(q->p, plan, 0);
     struct machine own = plan_layer_machine(q->machine, layers);
     const struct query of_layer = {&part, &own, &all_of_c};
@@ -87,42 +92,19 @@ static bool with_layers(const struct query *q, int layers, struct plan *plan, st
         return false;
     plan->roofline.add_s = adding_seconds(&of_layer, plan);
     plan->roofline.seconds += plan->roofline.add_s;
+    plan->roofline.cost += plan->roofline.add_s;
     return true;
 }
 
-static int forced(const struct query *q, struct plan *plan, struct error *err)
+/* Twice as many layers, and again, where that is faster. */
+static void choose_layers(const struct query *q, struct plan *plan)
 {
-    const struct plan_request *request = q->request;
-    if (!can_form(q, request->layers))
-        return error_add(
-            err, EXIT_USAGE,
-            "--split-k %d: %d rank%s (%d on a node) and a k of %" PRId64
-            " cannot be divided into %d layers of equal ranks and whole multiples of %" PRId64
-            " steps; give another number, or leave it out",
-            request->layers, q->machine->ranks, q->machine->ranks == 1 ? "" : "s",
-            q->machine->ranks_per_node, q->p->k / problem_width(q->p), request->layers,
-            problem_quantum(q->p) / problem_width(q->p));
-    if (!with_layers(q, request->layers, plan, err) && !err->code)
-        return error_add(err, EXIT_RESOURCES,
-                         "--split-k %d: the devices of a layer, %d of the %d ranks, cannot hold "
-                         "all of C at once; give more --gpu-memory, more ranks or fewer layers",
-                         request->layers, q->machine->ranks / request->layers, q->machine->ranks);
-    return err->code;
-}
-
-static void choose(const struct query *q, struct plan *plan)
-{
-    double flops = 2.0 * (double)q->p->m * (double)q->p->n * (double)q->p->k;
-    double least = flops / (plan->gemm_flops_per_s * q->machine->ranks),
-           most = clearly * plan->roofline.seconds;
-    for (int layers = 2; layers <= q->machine->ranks && least < most; layers++) {
+    for (int layers = 2; layers <= q->machine->ranks; layers *= 2) {
         struct plan candidate;
         struct error ignored = {0};
         if (can_form(q, layers) && with_layers(q, layers, &candidate, &ignored) &&
-            candidate.roofline.seconds < most) {
+            plan_prefers_layers(&candidate, plan))
             *plan = candidate;
-            most = candidate.roofline.seconds;
-        }
     }
 }
 
@@ -176,23 +158,29 @@ static void account(const struct query *q, struct plan *plan)
     plan->moves.bound_bytes = fmax(bound, once);
 }
 
+/* The plan of a piece whose sums have been saved, by as many layers.  False where there is none. */
+static bool go_on(const struct query *q, struct plan *plan)
+{
+    const int layers = q->request->layers;
+    struct error ignored = {0};
+    return layers > 1 ? can_form(q, layers) && with_layers(q, layers, plan, &ignored)
+                      : search_whole(q, plan, &ignored);
+}
+
 int plan_make(const struct problem *p, const struct machine *machine,
               const struct plan_request *request, struct plan *plan, struct error *err)
 {
-    const struct plan none = {.layers = 1, .layer_k = p->k};
+    const struct plan none = {.layers = 1, .layer_k = p->k_whole};
     struct plan_request any = *request;
     any.whole = false;
     const struct query asked = {p, machine, request}, q = {p, machine, &any};
-    struct error ignored = {0};
     *plan = none;
-    if (!request->whole || !search_whole(&asked, plan, &ignored)) {
+    if (!request->whole || !go_on(&asked, plan)) {
         *plan = none;
-        if (request->layers > 1 && problem_reads_ab(p))
-            forced(&q, plan, err);
-        else if (plan_search(&q, plan, err) == 0 && request->layers == 0 && problem_reads_ab(p))
-            choose(&q, plan);
-        if (err->code)
+        if (plan_search(&q, plan, err))
             return err->code;
+        if (!request->whole)
+            choose_layers(&q, plan);
     }
     account(&q, plan);
     return 0;

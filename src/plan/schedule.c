@@ -82,15 +82,50 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
     return tile;
 }
 
+/* Steps of k up to the end of the block of sums that is at work. */
+static int64_t steps_of_first(const struct problem *p)
+{
+    return p->blocks.steps == 0
+               ? p->k
+               : min_i64(p->k, p->blocks.steps - (p->k_first - p->blocks.origin) % p->blocks.steps);
+}
+
+int64_t schedule_slabs(const struct problem *p, int64_t slab)
+{
+    const int64_t first = steps_of_first(p), more = p->k - first;
+    int64_t slabs = ceil_div(first, slab);
+    if (more > 0)
+        slabs += more / p->blocks.steps * ceil_div(p->blocks.steps, slab) +
+                 ceil_div(more % p->blocks.steps, slab);
+    return slabs;
+}
+
+struct slab schedule_slab(const struct problem *p, const struct plan *plan, int64_t slab)
+{
+    const int64_t head = steps_of_first(p), of_head = ceil_div(head, plan->slab);
+    int64_t start = slab * plan->slab, end = head;
+    if (slab >= of_head && p->blocks.steps > 0) {
+        const int64_t each = ceil_div(p->blocks.steps, plan->slab), block = (slab - of_head) / each;
+        start = head + block * p->blocks.steps + (slab - of_head) % each * plan->slab;
+        end = min_i64(p->k, head + (block + 1) * p->blocks.steps);
+    }
+    start = min_i64(start, end);
+    const int64_t size = min_i64(plan->slab, end - start),
+                  done = p->k_first + start - p->blocks.origin;
+    return (struct slab){.first = p->k_first + start,
+                         .size = size,
+                         .block = p->blocks.steps > 0 ? done / p->blocks.steps : 0,
+                         .begins = p->blocks.steps > 0 ? done % p->blocks.steps == 0 : done == 0,
+                         .ends = start + size == end};
+}
+
 struct block schedule_factor(const struct problem *p, const struct plan *plan, enum operand operand,
                              const struct block *tile, int64_t slab)
 {
-    int64_t k_start, k_size;
-    cut(p->k, plan->slab, slab, &k_start, &k_size);
-    k_start += p->k_first;
+    const struct slab k = schedule_slab(p, plan, slab);
     struct block panel = operand == OPERAND_A
-                             ? (struct block){tile->row, k_start, tile->rows, k_size}
-                             : (struct block){k_start, tile->col, k_size, tile->cols};
+                             ? (struct block){tile->row, k.first, tile->rows, k.size}
+                             : (struct block){k.first, tile->col, k.size, tile->cols};
     if (p->trans[operand])
         panel = (struct block){panel.col, panel.row, panel.cols, panel.rows};
     return panel;
@@ -348,7 +383,7 @@ struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
 
 int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs)
 {
-    return min_i64(max_i64(slabs, 0) * plan->slab, p->k);
+    return slabs > 0 ? schedule_slab(p, plan, slabs).first - p->k_first : 0;
 }
 
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)

@@ -51,6 +51,17 @@ struct block schedule_panel(const struct problem *p, const struct plan *plan, en
 struct block schedule_line_panel(const struct problem *p, const struct plan *plan,
                                  enum operand operand, const struct block *tile, int64_t slab);
 
+/* Slabs of at most so many steps.  None crosses the end of a block of sums (sums.h). */
+int64_t schedule_slabs(const struct problem *p, int64_t slab);
+
+/* One of them. */
+struct slab {
+    int64_t first, size; /* of k, in the coordinates of the whole product */
+    int64_t block;       /* of sums, from the problem's blocks.origin on */
+    bool begins, ends;   /* it is the first, the last of its block */
+};
+struct slab schedule_slab(const struct problem *p, const struct plan *plan, int64_t slab);
+
 /* Of k, what the first `slabs` slabs hold. */
 int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs);
 

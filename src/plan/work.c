@@ -1,9 +1,11 @@
 #include "work.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "quantity.h"
 #include "schedule.h"
+#include "sums.h"
 #include "triangle.h"
 
 void work_begin(struct work *work, const struct problem *p)
@@ -34,6 +36,16 @@ static bool fits_symmetric(const struct work *work, const struct block *b)
                                 : b->row * work->width >= b->col + b->cols;
 }
 
+/* Whether each of the layers that have saved sums has more to do. */
+static bool fits_in_k(const struct problem *p, const struct piece *piece)
+{
+    const int64_t blocks = piece->layers > 1 && p->blocks.steps > 0 && piece->layers <= FOLD_BLOCKS
+                               ? sums_layer_blocks(p, piece->layers)
+                               : 0;
+    const int64_t last = (piece->layers - 1) * blocks * p->blocks.steps;
+    return (piece->layers == 1 || blocks > 0) && piece->k < p->k - last;
+}
+
 bool work_is_valid(const struct work *work, const struct problem *p)
 {
     if (work->symmetric && !problem_is_of_one_matrix(p))
@@ -42,7 +54,7 @@ bool work_is_valid(const struct work *work, const struct problem *p)
         const struct piece *piece = &work->pieces[i];
         const struct block *b = &piece->block;
         if (b->row > p->m - b->rows || b->col > p->n - b->cols ||
-            (piece->k > 0 && piece->k >= p->k) || (work->symmetric && !fits_symmetric(work, b)))
+            (piece->k > 0 && !fits_in_k(p, piece)) || (work->symmetric && !fits_symmetric(work, b)))
             return false;
         for (int j = 0; j < i; j++)
             if (overlap(b, &work->pieces[j].block))
@@ -258,7 +270,8 @@ double work_done(const struct work *work, const struct problem *p)
     double left = 0, all = problem_products(p);
     for (int i = 0; i < work->count; i++) {
         const struct problem part = work_problem(p, &work->pieces[i]);
-        double k_left = p->k > 0 ? (double)part.k / (double)p->k : 1;
+        const double done = (double)work->pieces[i].k * fmax(1, work->pieces[i].layers);
+        double k_left = p->k > 0 ? fmax(0, 1 - done / (double)p->k) : 1;
         left += problem_products(&part) * k_left;
     }
     return all > 0 ? 1 - left / all : 0;

@@ -15,7 +15,8 @@ enum { PLACES = 2 }; /* files of saved sums, which are used in turn (save.h) */
 
 struct piece {
     struct block block; /* of C */
-    int64_t k;          /* how much of k is in its saved sums; 0: there are none */
+    int64_t k;          /* steps that are in its saved sums, of each layer; 0: there are none */
+    int layers;         /* of ranks, which have saved these */
     int place;          /* where it was saved: 0 or 1 */
     bool hashed;        /* `sum` is known */
     uint64_t sum;       /* the checksum of what was saved (checksum.h) */

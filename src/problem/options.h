@@ -45,7 +45,6 @@ struct resources {
 /* What the planner is not to choose; 0: it chooses. */
 struct plan_options {
     int grid_rows, grid_cols;
-    int layers; /* parts of k, 1 unless given */
     int64_t tile_rows, tile_cols, slab;
 };
 
@@ -108,7 +107,6 @@ static inline void options_begin(struct options *o)
     o->alpha = 1;
     o->algorithm = ALGORITHM_AUTO;
     o->bind = true;
-    o->plan.layers = 1;
     o->check.verify = VERIFY_ONLINE;
     o->saving.checkpoint_s = 900;
     o->convert.type = SCALAR_DOUBLE;

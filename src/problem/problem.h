@@ -19,6 +19,7 @@
 #include "ozaki.h"
 #include "scaling.h"
 #include "store.h"
+#include "vector.h"
 
 struct options;
 struct error;
@@ -39,16 +40,20 @@ struct problem {
     /* Of a part of the product, a piece that is left (work.h) or that of a layer (layers.h): */
     int64_t row, col, k_first; /* where it begins in C, and in k */
     int64_t n_whole, k_whole;  /* n and k of the whole product */
-    bool continues;            /* its sums begin with saved ones */
-    bool trans[2];             /* of A, of B */
-    bool conjugate[2];         /* likewise */
-    bool symmetric;            /* op(B) is op(A)'s transpose, or conjugate one (triangle.h) */
-    bool lower;                /* of that, C is 0 above the diagonal */
-    struct scaling scaling;    /* what op(A) is changed to before, and op(B) with it */
-    int moduli;                /* of a product in residues (ozaki.h); 0: it is no such product */
-    double alpha, beta, alpha_i, beta_i;      /* _i: their imaginary parts */
-    struct matrix matrix[OPERAND_COUNT];      /* C: C0, described only if beta is not 0 */
-    const struct source *sources; /* where these lie, of this process: nothing of a plan */
+    struct {
+        int64_t steps;  /* of a block of sums (sums.h); 0: k is one block */
+        int64_t origin; /* where its sums begin in k, those that were saved included */
+    } blocks;
+    bool continues;         /* its sums begin with saved ones */
+    bool trans[2];          /* of A, of B */
+    bool conjugate[2];      /* likewise */
+    bool symmetric;         /* op(B) is op(A)'s transpose, or conjugate one (triangle.h) */
+    bool lower;             /* of that, C is 0 above the diagonal */
+    struct scaling scaling; /* what op(A) is changed to before, and op(B) with it */
+    int moduli;             /* of a product in residues (ozaki.h); 0: it is no such product */
+    double alpha, beta, alpha_i, beta_i; /* _i: their imaginary parts */
+    struct matrix matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
+    const struct source *sources;        /* where these lie, of this process: nothing of a plan */
     enum store_way io;
 };
 

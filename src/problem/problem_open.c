@@ -9,6 +9,7 @@
 #include "integer_problem.h"
 #include "options.h"
 #include "problem_scaling.h"
+#include "sums.h"
 
 static const char *const operand_names[] = {"A", "B", "C"};
 
@@ -150,12 +151,11 @@ static void check_scalar(const struct problem *p, const char *name, double value
                   scalar_name(p->type));
 }
 
-/* Where the user asks for a grid, tiles or parts of k, these are of the general product.  To be
- * called when the shapes have been checked. */
+/* Where the user asks for a grid or tiles, these are of the general product.  To be called when the
+ * shapes have been checked. */
 static void set_symmetric(struct problem *p, const struct options *o, struct error *err)
 {
-    bool one = problem_is_of_one_matrix(p),
-         forced = o->plan.grid_rows || o->plan.tile_rows || o->plan.layers != 1;
+    bool one = problem_is_of_one_matrix(p), forced = o->plan.grid_rows || o->plan.tile_rows;
     bool must = o->symmetric == SYMMETRIC_ON || o->symmetric == SYMMETRIC_LOWER;
     p->lower = o->symmetric == SYMMETRIC_LOWER;
     p->symmetric = o->symmetric != SYMMETRIC_OFF && one && !forced && problem_reads_ab(p);
@@ -170,8 +170,7 @@ static void set_symmetric(struct problem *p, const struct options *o, struct err
                   "--symmetric lower: with a complex alpha or beta C is not Hermitian, which its "
                   "lower half would stand for; leave it at auto");
     if (must && forced)
-        error_add(err, EXIT_USAGE,
-                  "--symmetric %s cannot be combined with --grid, --tile or --split-k", word);
+        error_add(err, EXIT_USAGE, "--symmetric %s cannot be combined with --grid or --tile", word);
     if (p->lower && !problem_reads_ab(p))
         error_add(err, EXIT_USAGE,
                   "--symmetric lower: nothing is multiplied where alpha or k is 0; leave it at "
@@ -192,6 +191,7 @@ static void count_parts(struct problem *p)
     p->n *= problem_width(p);
     p->k_whole = p->k;
     p->n_whole = p->n;
+    p->blocks.steps = sums_block(p);
 }
 
 /* The C that is added has a default name, too, of which a user of --beta may not think. */

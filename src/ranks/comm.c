@@ -74,7 +74,7 @@ void comm_group(struct comm *comm, int size)
 void comm_form_layers(struct comm *comm, int layers, int ranks_per_node)
 {
     comm->peers = comm->size / layers;
-    comm->layer = comm->rank / comm->peers;
+    comm->layer = comm->rank / comm->peers < layers ? comm->rank / comm->peers : layers - 1;
     comm->first = comm->layer * comm->peers;
     if (layers == 1)
         return;

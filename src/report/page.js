@@ -380,8 +380,8 @@ function drawTiles(into) {
         into.append(note(`Up to ${merged} × ${merged} tiles make one cell, with the rank of the ` +
                          "first and the largest residual."));
     if (report.plan.layers > 1)
-        into.append(note(`k is split in ${report.plan.layers}: each cell shows the rank that ` +
-                         "added the products."));
+        into.append(note(`${report.plan.layers} layers of ranks share k: each cell shows the ` +
+                         "rank that added their sums."));
 }
 
 /* ---- Ranks ---- */
@@ -432,9 +432,7 @@ function machineRows() {
     const { machine, plan } = report;
     if (!machine)
         return [];
-    const bits = !report.same_bits ? "bits not promised"
-        : plan && plan.layers > 1 ? "the same bits wherever k is split so"
-        : "the same bits on any number of ranks";
+    const bits = report.same_bits ? "the same bits on any number of ranks" : "bits not promised";
     const found = [row("machine", machine.name)];
     if (report.algorithm)
         found.push(row("kernel", `${report.algorithm}: ${bits}`));

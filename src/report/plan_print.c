@@ -164,15 +164,15 @@ static void print_shape(FILE *out, const struct problem *p, const struct machine
             plan->supers_down, plan->supers_across,
             plan->supers_down * plan->supers_across == 1 ? "" : "s", plan->slabs,
             plan->slabs == 1 ? "" : "s");
+    if (p->blocks.steps > 0)
+        fprintf(out, "            sums of %" PRId64 " blocks of %" PRId64 " steps of k\n",
+                ceil_div(p->k_whole, p->blocks.steps), p->blocks.steps / width);
     if (plan->layers > 1)
         fprintf(out,
-                "            k split: %d layers of %d rank%s, %" PRId64
-                " of k each, added in %s%s\n",
-                plan->layers, m->ranks / plan->layers, m->ranks == plan->layers ? "" : "s",
-                plan->layer_k / width, quantity_time(plan->roofline.add_s),
-                problem_is_exact(p) ? "" : ";");
-    if (plan->layers > 1 && !problem_is_exact(p))
-        fprintf(out, "            the bits are those of %d partial sums\n", plan->layers);
+                "            %d layers of %d rank%s, each with %" PRId64
+                " steps of k; their sums are added in %s\n",
+                plan->layers, m->ranks / plan->layers, m->ranks / plan->layers == 1 ? "" : "s",
+                plan->layer_k / width, quantity_time(plan->roofline.add_s));
     int beside = m->ranks - plan->grid_rows * plan->grid_cols * plan->layers;
     print_idle(out, beside, "left out of the grid");
     print_idle(out, plan->moves.idle_ranks - beside, "C is too small for so many");

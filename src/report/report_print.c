@@ -99,11 +99,8 @@ void report_warn_of_running_sums(const struct report *r, const struct problem *p
 void report_print(FILE *out, const struct report *r, const struct problem *p,
                   const struct machine *m, const struct plan *plan)
 {
-    char bits[64] = "the same bits on any number of ranks";
-    if (plan->layers > 1 && !problem_is_exact(p))
-        snprintf(bits, sizeof bits, "the same bits wherever k is split in %d", plan->layers);
     fprintf(out, "Report      %s on %s, %s\n", r->algorithm, m->name,
-            r->same_bits ? bits : "bits not promised");
+            r->same_bits ? "the same bits on any number of ranks" : "bits not promised");
     fprintf(out, "  busy, seconds     min     avg     max planned  wall     amount   all at avg\n");
     for (int i = 0; i < STAGE_COUNT; i++)
         print_stage(out, r, (enum stage)i, m->gpu);

@@ -85,6 +85,7 @@ struct mirrored {
     enum scalar type;                    /* that it has */
     bool whole;                          /* as in struct mirror */
     const struct sink *to;
+    int64_t shift; /* rows by which its place there is lower */
 };
 
 /* What becomes of C. */
@@ -92,7 +93,8 @@ static struct mirrored as_c(const struct drain *d)
 {
     const struct problem *p = d->problem;
     return (struct mirrored){
-        p->alpha, p->beta, p->alpha_i, p->beta_i, p->held[OPERAND_C], problem_is_exact(p), &d->to};
+        p->alpha, p->beta, p->alpha_i, p->beta_i, p->held[OPERAND_C], problem_is_exact(p),
+        &d->to,   0};
 }
 
 static int mirror_part(struct drain *d, const struct device_matrix *acc, const struct block *part,
@@ -121,6 +123,7 @@ static int mirror_part(struct drain *d, const struct device_matrix *acc, const s
         .alpha_i = how->alpha_i,
         .beta_i = how->beta_i};
     struct device_matrix to = {how->type, d->mirror, part->cols, *part};
+    to.block.row += how->shift;
     if (with_c0) {
         d->parts++;
         if (load_c0(d, part, buffer, err))
@@ -129,7 +132,7 @@ static int mirror_part(struct drain *d, const struct device_matrix *acc, const s
     if (dev->mirror(dev, &mirror, err) ||
         (with_c0 && dev->record(dev, d->c0_used[buffer], STREAM_OUT, err)))
         return err->code;
-    return outlet_copy(d->out, &to, part, how->to, err);
+    return outlet_copy(d->out, &to, &to.block, how->to, err);
 }
 
 /* Make what a strip's square has above the diagonal the mirror of what it has below, where the
@@ -170,9 +173,10 @@ static bool find_mirror(const struct drain *d, const struct block *tile, int64_t
 }
 
 int drain_sums_mirror(struct drain *d, const struct device_matrix *acc, int64_t index,
-                      const struct sink *to, struct error *err)
+                      const struct saved_place *to, struct error *err)
 {
-    const struct mirrored how = {.alpha = 1, .type = d->problem->sums, .to = to};
+    const struct mirrored how = {
+        .alpha = 1, .type = d->problem->sums, .to = to->sink, .shift = to->shift};
     struct block part;
     for (int64_t i = 0; find_mirror(d, &acc->block, index, i, &part); i++)
         if (mirror_part(d, acc, &part, &how, err))

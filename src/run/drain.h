@@ -20,9 +20,9 @@ struct drain {
     struct sink to;     /* ... which goes there */
     struct check *check;
     struct device_matrix tile; /* that leaves; its block is empty from when all of it is enqueued */
-    int64_t ready;         /* of its strips, the first ones, whose products are enqueued */
-    int64_t strip;         /* of these, the one that is enqueued next */
-    int64_t mirrors, part; /* parts of its mirrors, and of itself, that are */
+    int64_t ready;             /* of its strips, the first ones, whose products are enqueued */
+    int64_t strip;             /* of these, the one that is enqueued next */
+    int64_t mirrors, part;     /* parts of its mirrors, and of itself, that are */
     void *mirror; /* a part of a symmetric product's mirror on the device, set by the caller */
     void *c0[2];  /* two parts of C0 on the device, set by the caller; they take turns */
     struct event *c0_used[2];
@@ -75,6 +75,12 @@ int drain_part(struct drain *drain, struct error *err);
 /* All that is not enqueued yet.  Ends early with ERROR_ELSEWHERE when another rank has failed. */
 int drain_rest(struct drain *drain, struct error *err);
 
-/* Enqueue copies of the mirror (schedule.h) of the strip's sums, as they are, to a sink. */
+/* Where saved sums go: so many rows below their place in C. */
+struct saved_place {
+    const struct sink *sink;
+    int64_t shift;
+};
+
+/* Enqueue copies of the mirror (schedule.h) of the strip's sums, as they are, to their place. */
 int drain_sums_mirror(struct drain *drain, const struct device_matrix *acc, int64_t index,
-                      const struct sink *to, struct error *err);
+                      const struct saved_place *to, struct error *err);

@@ -2,6 +2,7 @@
 
 #include "error.h"
 #include "phase.h"
+#include "quantity.h"
 
 /* Both ends cut a matrix into the same parts. */
 static struct block_cut cut_of(const struct run *run, const struct device_matrix *matrix)
@@ -104,50 +105,120 @@ static void add_matrix(struct run *run, const struct device_matrix *matrix, int 
     }
 }
 
-/* Send the matrices to the layer that adds them, after all that this one adds itself. */
-static void climb(struct run *run, const struct device_matrix *matrices, int count,
-                  struct slot *const slots[2], struct error *err)
+/* Whether this rank sends its sums, at that step of the tree, to the layer that adds them. */
+static bool sends(const struct run *run, int step)
 {
-    const struct comm *comm = run->comm;
-    for (int step = 1; step < run->plan->layers; step *= 2) {
-        int below = comm->layer % (2 * step), ranks = comm->peers;
-        for (int i = 0; i < count && below == 0 && comm->layer + step < run->plan->layers; i++)
-            add_matrix(run, &matrices[i], comm->rank + step * ranks, slots, err);
-        for (int i = 0; i < count && below == step; i++)
-            send_matrix(run, &matrices[i], comm->rank - step * ranks, slots, err);
-        if (below == step)
-            return;
+    return run->comm->layer % (2 * step) == step;
+}
+
+/* Tell the other layer which columns the check has left out, and leave out what it has. */
+static void share_columns(struct run *run, int other, int step, struct slot *slot,
+                          struct error *err)
+{
+    const int64_t cols = run->drain.tile.block.cols,
+                  each = (int64_t)(run->plan->slot_bytes / sizeof(int));
+    int *mine = NULL, *theirs = slot->memory;
+    if (!err->code)
+        check_left_out(&run->check, &mine, err);
+    for (int64_t first = 0; first < cols; first += each) {
+        const int64_t count = min_i64(each, cols - first);
+        const size_t bytes = (size_t)count * sizeof *mine;
+        const int *from = mine ? mine + first : theirs; /* another rank waits for any */
+        if (sends(run, step))
+            comm_send(run->comm, from, bytes, other);
+        comm_receive(run->comm, theirs, bytes, other);
+        if (!sends(run, step))
+            comm_send(run->comm, from, bytes, other);
+        for (int64_t i = 0; i < count && mine; i++)
+            mine[first + i] = mine[first + i] > theirs[i] ? mine[first + i] : theirs[i];
+    }
+    if (!err->code)
+        check_leave_out(&run->check, run->acc.memory, err);
+}
+
+/* The verdicts of the check go up, too. */
+static void share_verdicts(struct run *run, int other, int step, struct slot *slot)
+{
+    const int64_t rows = run->drain.tile.block.rows,
+                  each = (int64_t)(run->plan->slot_bytes / (VERDICTS * sizeof(double)));
+    for (int64_t first = 0; first < rows; first += each) {
+        const int64_t count = min_i64(each, rows - first);
+        const size_t bytes = (size_t)count * VERDICTS * sizeof(double);
+        if (sends(run, step)) {
+            check_pack(&run->check, first, count, slot->memory);
+            comm_send(run->comm, slot->memory, bytes, other);
+        } else {
+            comm_receive(run->comm, slot->memory, bytes, other);
+            check_merge(&run->check, first, count, slot->memory);
+        }
     }
 }
 
-/* The accumulators of this rank's tile, and what the check has summed up for it. */
-static void add_tile(struct run *run, struct slot *const slots[2], struct error *err)
+/* The accumulators of this rank's tile, and what the check expects of them. */
+static int matrices_of(const struct run *run, struct device_matrix matrices[3])
 {
     const struct check *check = &run->check;
     const struct block *tile = &run->drain.tile.block;
-    const int64_t sums = run->plan->tile_rows * check->classes; /* y, and `before` behind it */
-    const struct device_matrix matrices[] = {
-        {run->acc.type, run->acc.memory, run->acc.ld, {0, 0, tile->rows, tile->cols}},
-        {problem_is_exact(check->problem) ? SCALAR_INT64 : SCALAR_DOUBLE,
-         check->memory.y,
-         sums,
-         {0, 0, 2, sums}},
-        {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 4, tile->rows}}};
-    double bytes = 0;
-    for (int step = 1; step < run->plan->layers; step *= 2)
-        bytes += (double)part_bytes(&matrices[0], &matrices[0].block);
-    phase_begin("adding up the layers", bytes);
-    climb(run, matrices, check->on ? 3 : 1, slots, err);
+    const int64_t sums = run->plan->tile_rows * check->classes;
+    matrices[0] = (struct device_matrix){
+        run->acc.type, run->acc.memory, run->acc.ld, {0, 0, tile->rows, tile->cols}};
+    matrices[1] =
+        (struct device_matrix){problem_is_exact(check->problem) ? SCALAR_INT64 : SCALAR_DOUBLE,
+                               check->memory.carried,
+                               sums,
+                               {0, 0, 1, sums}};
+    matrices[2] =
+        (struct device_matrix){SCALAR_DOUBLE, check->memory.carried_squares, sums, {0, 0, 1, sums}};
+    return check->on ? 3 : 1;
+}
+
+/* Wait until the device has added what has come. */
+static void settle(struct run *run, struct error *err)
+{
     for (int i = 0; i < 2 && !err->code; i++)
         run->device->sync(run->device, run->drain.c0_used[i], err);
 }
 
-/* The sum of all layers is in the first one's tile; `left_out`: of the check of some layer. */
-static int drain_sum(struct run *run, bool left_out, struct error *err)
+/* Add up along the tree: this rank's tile and that of another layer. */
+static void add_tile(struct run *run, int other, int step, struct slot *const slots[2],
+                     struct error *err)
+{
+    struct device_matrix matrices[3];
+    const int count = matrices_of(run, matrices);
+    for (int i = 0; i < count; i++)
+        if (sends(run, step))
+            send_matrix(run, &matrices[i], other, slots, err);
+        else
+            add_matrix(run, &matrices[i], other, slots, err);
+    settle(run, err);
+    if (run->check.on)
+        share_verdicts(run, other, step, slots[0]);
+}
+
+/* Send the tile to the layer that adds it, after all that this one adds itself.  `left_out`: the
+ * check of some layer has left columns out. */
+static void climb(struct run *run, bool left_out, struct slot *const slots[2], struct error *err)
+{
+    const struct comm *comm = run->comm;
+    for (int step = 1; step < run->plan->layers; step *= 2) {
+        const int away = step * comm->peers;
+        const int other = sends(run, step) ? comm->rank - away : comm->rank + away;
+        if (!sends(run, step) && comm->layer + step >= run->plan->layers)
+            continue;
+        if (left_out)
+            share_columns(run, other, step, slots[0], err);
+        add_tile(run, other, step, slots, err);
+        if (sends(run, step))
+            return;
+    }
+}
+
+/* The sum of all layers is in the first one's tile. */
+static int drain_sum(struct run *run, struct error *err)
 {
     struct drain *drain = &run->drain;
     struct device *dev = run->device;
-    if (check_layers(&run->check, run->plan->layers, left_out, run->acc.memory, err))
+    if (check_layers(&run->check, run->plan->layers, run->acc.memory, err))
         return err->code;
     for (int64_t i = 0; i < schedule_strips(run->plan, &drain->tile.block); i++)
         if (dev->record(dev, drain->multiplied[1 - drain->turn][i], STREAM_COMPUTE, err))
@@ -166,11 +237,12 @@ int layers_add(struct run *run, struct error *err)
         return err->code = err->code ? err->code : ERROR_ELSEWHERE;
     bool works = !block_empty(&run->drain.tile.block);
     if (works)
-        check_now(&run->check, run->acc.memory, err);
-    bool left_out = comm_sum(run->comm, works && check_left_out(&run->check)) > 0;
+        check_fetch(&run->check, err);
+    bool left_out = comm_sum(run->comm, works && check_leaves_out(&run->check)) > 0;
+    phase_begin("adding up the layers", 0);
     if (works)
-        add_tile(run, slots, err);
+        climb(run, left_out, slots, err);
     for (int i = 0; i < 2; i++)
         outlet_return(&run->out, slots[i]);
-    return err->code || run->comm->layer > 0 || !works ? err->code : drain_sum(run, left_out, err);
+    return err->code || run->comm->layer > 0 || !works ? err->code : drain_sum(run, err);
 }

@@ -1,8 +1,7 @@
-/* Layers of ranks, each of which has multiplied its own part of k for the whole of C (a K split):
- * their products are added along a binary tree, 0 += 1, 2 += 3, then 0 += 2 and so on, so that the
- * bits depend on the number of layers and on nothing else.  Ranks in the same place of their
- * layers' grids send each other their tiles, and the online check's sums with them, which hold for
- * the whole product then.
+/* Layers of ranks, each of which has multiplied its own blocks of k for all of C (sums.h).  Their
+ * sums are nodes of the tree of blocks, and go on along it: 0 += 1, 2 += 3, then 0 += 2 and so on.
+ * Ranks in the same place of their layers' grids send each other their tiles, and with them what
+ * the online check expects of them and has found.
  *
  * The tree takes log2(layers) steps of one tile each; it begins when all layers are done. */
 #pragma once

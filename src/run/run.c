@@ -7,6 +7,7 @@
 #include "phase.h"
 #include "quantity.h"
 #include "save.h"
+#include "sums.h"
 #include "triangle.h"
 
 /* The tile's strips follow each other down its rows, so that all but the first find the columns of
@@ -42,16 +43,23 @@ static int multiply(struct run *run, const struct gemm *gemm, const struct block
                           : run->device->gemm(run->device, gemm, err);
 }
 
-/* acc (+)= op(A) op(B) for `rows` of the tile and `k` steps of the slab from `first` on, of the
- * current panels.  Row-major C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and nowhere
- * else, rows turn into the columns of BLAS. */
-static int steps_multiply(struct run *run, const struct block *rows, int64_t slab, int64_t first,
-                          int64_t k, struct error *err)
+/* Whether the slab is the last one of its tile. */
+static bool is_last(const struct run *run, const struct slab *slab)
+{
+    return slab->first + slab->size == run->problem->k_first + run->problem->k;
+}
+
+/* acc (+)= op(A) op(B) for `rows` of the tile and a part of the slab's steps from `first` on, of
+ * the current panels.  Row-major C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and
+ * nowhere else, rows turn into the columns of BLAS. */
+static int steps_multiply(struct run *run, const struct block *rows, const struct slab *slab,
+                          int64_t first, struct error *err)
 {
     const struct problem *p = run->problem;
     const struct device_matrix *a = panels_factor(&run->panels, OPERAND_A);
     const struct device_matrix *b = panels_factor(&run->panels, OPERAND_B);
     struct device *dev = run->device;
+    const int64_t k = min_i64(check_part(&run->check, slab->size), slab->size - first);
     int64_t skip = rows->row - run->acc.block.row;
     struct gemm gemm = {
         .type = p->type,
@@ -65,12 +73,12 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
         .lda = b->ld,
         .b = device_matrix_at(a, p->trans[0] ? first : skip, p->trans[0] ? skip : first),
         .ldb = a->ld,
-        .beta = slab > 0 || first > 0 || p->continues,
+        .beta = !slab->begins || first > 0,
         .c = device_matrix_at(&run->acc, skip, 0),
         .ldc = run->acc.ld,
         .peaks = check_peaks(&run->check, rows, first),
         .leaves_room = drain_computes(&run->drain) &&
-                       (!block_empty(&run->drain.tile.block) || slab + 1 == run->plan->slabs),
+                       (!block_empty(&run->drain.tile.block) || is_last(run, slab)),
     };
     struct check_product product = {*rows, first, k, gemm.b, gemm.c};
     double flops = 2 * schedule_products(p, rows) * (double)k;
@@ -82,20 +90,48 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
     return dev->record(dev, enqueued->points[PRODUCT_CHECKED], STREAM_COMPUTE, err);
 }
 
+/* These rows of a block of k are complete: add the sums that waited for it, and let it wait, or, if
+ * it is the last one, keep it. */
+static int carry(struct run *run, const struct block *rows, const struct slab *slab,
+                 struct error *err)
+{
+    const struct problem *p = run->problem;
+    const struct carrying c = sums_carry(slab->block, sums_blocks(p));
+    const int64_t skip = rows->row - run->acc.block.row;
+    struct device_matrix sums = run->acc;
+    struct fold fold = {.type = p->sums,
+                        .rows = rows->rows,
+                        .cols = rows->cols,
+                        .acc = device_matrix_at(&run->acc, skip, 0),
+                        .ld = run->acc.ld,
+                        .count = c.count};
+    for (int i = 0; i < c.count; i++) {
+        sums.memory = run->sums.waiting[c.levels[i]];
+        fold.addends[i] = device_matrix_at(&sums, skip, 0);
+    }
+    sums.memory = c.to < 0 ? run->acc.memory : run->sums.waiting[c.to];
+    fold.to = device_matrix_at(&sums, skip, 0);
+    if (run->device->fold(run->device, &fold, err) || c.to >= 0)
+        return err->code;
+    return check_whole(&run->check, rows, fold.to, err);
+}
+
+/* All steps of the slab, cut where the check compares. */
+static int rows_multiply(struct run *run, const struct block *rows, int64_t number,
+                         struct error *err)
+{
+    const struct slab slab = schedule_slab(run->problem, run->plan, number);
+    const int64_t part = check_part(&run->check, slab.size);
+    for (int64_t first = 0; first < slab.size; first += part)
+        if (steps_multiply(run, rows, &slab, first, err))
+            return err->code;
+    return slab.ends && run->problem->blocks.steps > 0 ? carry(run, rows, &slab, err) : 0;
+}
+
 static int64_t depth_of_slab(const struct run *run)
 {
     const struct block *a = &panels_factor(&run->panels, OPERAND_A)->block;
     return run->problem->trans[0] ? a->rows : a->cols;
-}
-
-/* All steps of the slab, cut where the check compares. */
-static int rows_multiply(struct run *run, const struct block *rows, int64_t slab, struct error *err)
-{
-    int64_t k = depth_of_slab(run), part = check_part(&run->check, k);
-    for (int64_t first = 0; first < k; first += part)
-        if (steps_multiply(run, rows, slab, first, min_i64(part, k - first), err))
-            return err->code;
-    return 0;
 }
 
 /* Launch the kernels of the run once, on one element of C and whatever is in memory, and wait for
@@ -133,7 +169,7 @@ int run_warm_up(struct run *run, struct error *err)
          check_slab(&run->check, last, panel_b, run->acc.memory, err)))
         return err->code;
     run->check.judged_before = false; /* no verdict is in memory, to be read as one */
-    if (check_columns(&run->check, &corner, err) || rows_multiply(run, &corner, 0, err))
+    if (check_columns(&run->check, &corner, err) || rows_multiply(run, &corner, last, err))
         return err->code;
     struct event *done = run->products.ring[0].points[PRODUCT_CHECKED];
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->sync(dev, done, err))
@@ -349,7 +385,7 @@ static int all_tiles(struct run *run, struct error *err)
         if (drain_rest(&run->drain, err) ||
             (!drain_is_early(&run->drain) && drain_begin(&run->drain, &run->acc, err)))
             return err->code;
-        run->acc.memory = run->accumulators[run->tiles % plan->tiles];
+        run->acc.memory = run->sums.tiles[run->tiles % plan->tiles];
         bool stays = plan->layers > 1; /* until the other layers' products are added */
         if ((!follows || plan->slabs == 0) && !stays && drain_rest(&run->drain, err))
             return err->code;

@@ -47,9 +47,11 @@ static void *carve_memory(struct run *run)
     const struct plan *plan = run->plan;
     enum algorithm algorithm = run->request->algorithm;
     for (int i = 0; i < plan->tiles; i++)
-        run->accumulators[i] = carve(run, plan_panel_bytes(p, plan, OPERAND_C));
+        run->sums.tiles[i] = carve(run, plan_panel_bytes(p, plan, OPERAND_C));
+    for (int i = 0; i < plan->levels; i++)
+        run->sums.waiting[i] = carve(run, plan_panel_bytes(p, plan, OPERAND_C));
     run->acc = (struct device_matrix){
-        .type = p->sums, .memory = run->accumulators[0], .ld = plan->ld[OPERAND_C]};
+        .type = p->sums, .memory = run->sums.tiles[0], .ld = plan->ld[OPERAND_C]};
     run->drain.tile = run->acc;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         for (int64_t i = 0; i < plan->buffers[operand] && plan->slabs > 0; i++)
@@ -213,6 +215,7 @@ static int open_check(struct run *run, void *memory, struct error *err)
     run->check.problem = run->problem;
     run->check.plan = run->plan;
     run->check.device = run->device;
+    run->check.memory.waiting = run->sums.waiting;
     run->check.verdict.retry_on_failure = !run->piece->again;
     if (check_open(&run->check, run->request->algorithm, memory, err))
         return err->code;

@@ -36,7 +36,10 @@ struct run {
     size_t carved;            /* bytes of it in use */
     void *lines[3];           /* means, what rounding these left, and deviations */
     struct device_matrix acc; /* accumulators of the tile at work; its block is empty without one */
-    void *accumulators[2];    /* of the plan's tiles, which take turns */
+    struct {
+        void *tiles[2];           /* accumulators of the plan's tiles, which take turns */
+        void *waiting[FOLD_MOST]; /* sums of blocks of k that wait, by their levels (sums.h) */
+    } sums;
     struct panels panels;     /* of A and B */
     struct products products; /* the products that are enqueued */
     struct residues residues; /* of products in residues, ... */

@@ -14,6 +14,8 @@
 #include "phase.h"
 #include "quantity.h"
 #include "run_state.h"
+#include "saved_sums.h"
+#include "sums.h"
 
 enum {
     VOTE_NUMBERS = sizeof(struct vote) / sizeof(double),
@@ -25,17 +27,6 @@ _Static_assert(sizeof(struct vote) <= VOTE_MAX * sizeof(double), "one vote adds 
 _Static_assert(sizeof((struct file_names){0}).sums / PATH_MAX == PLACES, "each has a name");
 
 static const double vote_seconds = 0.2; /* between two votes, as planned */
-
-struct source save_matrix(const struct source *output, const char *file)
-{
-    struct source sums = *output;
-    sums.offset = 0;
-    sums.sign.at = (uint64_t)output->matrix.rows * (uint64_t)output->matrix.cols *
-                   output->matrix.element_bytes;
-    sums.file_bytes = sums.sign.at + SIGN_TEXT - 1;
-    snprintf(sums.file, sizeof sums.file, "%s", file);
-    return sums;
-}
 
 /* The checkpoint that a run would resume from now stays whole until the first one of this run is
  * recorded. */
@@ -69,8 +60,11 @@ void save_open(struct run *run)
     s->common = INT64_MAX;
     double steps = (double)schedule_supers(plan) * (double)(plan->slabs > 0 ? plan->slabs : 1);
     if (plan->layers > 1) { /* one super-block; the last layer has the least of k */
-        int64_t whole = run->problem->k_whole; /* layers only where nothing of k is saved */
-        s->common = ceil_div(whole - (plan->layers - 1) * plan->layer_k, plan->slab);
+        struct problem last = *run->problem;
+        last.k_first += (plan->layers - 1) * plan->layer_k - last.blocks.origin;
+        last.blocks.origin = (plan->layers - 1) * plan->layer_k;
+        last.k = last.k_whole - last.k_first;
+        s->common = schedule_slabs(&last, plan->slab);
         steps = (double)s->common;
     }
     s->most_gap = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline.seconds, 1e9));
@@ -99,15 +93,16 @@ static void fail_save(struct saver *s, const struct error *why)
     s->failed = true;
 }
 
-/* Whether there is room for the tiles at work, whose rows take whole blocks, and for the part of C
- * whose blocks are not allocated yet. */
-static bool has_room(const struct run *run, int fd)
+/* Whether there is room for so many sums of all tiles at work, whose rows take whole blocks, and
+ * for the part of C whose blocks are not allocated yet. */
+static bool has_room(const struct run *run, int sums, int fd)
 {
     const struct plan *plan = run->plan;
     struct statvfs fs;
     struct stat file, c;
     double width = (double)plan->tile_cols * (double)scalar_size(run->problem->sums);
-    double rows = (double)plan->grid_rows * plan->grid_cols * (double)plan->tile_rows;
+    double rows =
+        (double)sums * plan->layers * plan->grid_rows * plan->grid_cols * (double)plan->tile_rows;
     if (fstat(fd, &file) || fstatvfs(fd, &fs) || stat(run->output->file, &c))
         return false;
     double missing = fmax(0, (double)c.st_size - 512.0 * (double)c.st_blocks);
@@ -125,7 +120,7 @@ static bool write_sign(int fd, const struct file_sign *sign)
 
 /* Rank 0: create the file of this checkpoint's sums.  For a new super-block it begins empty, so
  * that it frees the space of an earlier one, unless a run might still resume from it. */
-static void make_place(struct run *run, int64_t super, const struct source *sums)
+static void make_place(struct run *run, int64_t super, int64_t slabs, const struct source *sums)
 {
     struct saver *s = &run->saver;
     struct error why = {0};
@@ -133,7 +128,7 @@ static void make_place(struct run *run, int64_t super, const struct source *sums
     bool empties = s->holds[s->place] != super && !work_refers(s->known, s->place);
     bool made = fd >= 0 && (!empties || ftruncate(fd, 0) == 0) &&
                 ftruncate(fd, (off_t)sums->file_bytes) == 0 && write_sign(fd, &sums->sign) &&
-                has_room(run, fd);
+                has_room(run, saved_sums_after(run, slabs).count, fd);
     if (!made) {
         error_add(&why, EXIT_RESOURCES, "%.400s: %s", sums->file, strerror(errno));
         fail_save(s, &why);
@@ -159,14 +154,15 @@ static void empty_place(struct run *run)
 }
 
 /* Collective.  Create and open the file of the sums; *there: on all ranks. */
-static int open_place(struct run *run, int64_t super, bool *there, struct error *err)
+static int open_place(struct run *run, int64_t super, int64_t slabs, bool *there, struct error *err)
 {
     struct saver *s = &run->saver;
     struct store **store = &s->stores[s->place];
-    struct source sums = save_matrix(run->output, s->names->sums[s->place]);
+    struct source sums = saved_sums_matrix(run->output, s->names->sums[s->place],
+                                     sums_saved(run->problem, run->plan->layers));
     struct error why = {0};
     if (run->comm->rank == 0)
-        make_place(run, super, &sums);
+        make_place(run, super, slabs, &sums);
     uint64_t missing = s->failed;
     if (!comm_vote_sum(run->comm, &missing, 1))
         return err->code = ERROR_ELSEWHERE;
@@ -178,49 +174,20 @@ static int open_place(struct run *run, int64_t super, bool *there, struct error 
     return 0;
 }
 
-/* Begin to move the sums of this rank's tile. */
-static void begin_sums(const struct run *run, const char *what)
-{
-    const struct block *tile = &run->acc.block;
-    const double element = (double)problem_element(run->problem, OPERAND_C);
-    phase_begin(what, (double)(tile->rows * tile->cols) * element);
-}
-
-/* The sums of the tile at work, as they are now. */
-static int write_sums(struct run *run, struct error *err)
-{
-    struct device *dev = run->device;
-    const struct block *tile = &run->acc.block;
-    const struct sink *to = &run->saver.sums;
-    struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
-    struct event *done = run->drain.multiplied[run->drain.turn][0];
-    if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->wait(dev, STREAM_OUT, done, err))
-        return err->code;
-    for (int64_t i = 0; i < schedule_strips(run->plan, tile); i++) {
-        struct block strip = schedule_strip(run->problem, run->plan, tile, i);
-        if (problem_is_triangle(run->problem) &&
-            drain_sums_mirror(&run->drain, &run->acc, i, to, err))
-            return err->code;
-        for (int64_t j = 0; j < block_cut_parts(&strip, &cut); j++) {
-            struct block part = block_cut_part(&strip, &cut, j);
-            if (outlet_copy(&run->out, &run->acc, &part, to, err))
-                return err->code;
-        }
-    }
-    return 0;
-}
-
-/* Write the sums of the tiles at work and make them durable, where that is possible. */
-static int save_sums(struct run *run, int64_t super, struct error *err)
+/* Write the sums of the tiles at work, when so many slabs of them are multiplied, and make them
+ * durable, where that is possible. */
+static int save_sums(struct run *run, int64_t super, int64_t slabs, struct error *err)
 {
     struct saver *s = &run->saver;
+    const struct sums_there sums = saved_sums_after(run, slabs);
     struct error why = {0};
     bool there = false;
-    if (open_place(run, super, &there, err) || !there)
+    if (open_place(run, super, slabs, &there, err) || !there)
         return err->code;
-    begin_sums(run, "saving the sums at work");
-    if (!block_empty(&run->acc.block) && (check_now(&run->check, run->acc.memory, err) ||
-                                          write_sums(run, err) || outlet_drain(&run->out, err)))
+    saved_sums_begin(run, "saving the sums at work", sums.count);
+    if (!block_empty(&run->acc.block) &&
+        (check_now(&run->check, run->acc.memory, err) || saved_sums_write(run, &sums, err) ||
+         outlet_drain(&run->out, err)))
         return err->code;
     if (!s->failed && store_sync(s->stores[s->place], &why))
         fail_save(s, &why);
@@ -286,7 +253,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     struct saver *s = &run->saver;
     const struct plan *plan = run->plan;
     double begin = clock_now();
-    bool whole = slabs >= plan->slabs, sums = !whole && plan->layers == 1;
+    bool whole = slabs >= plan->slabs, sums = !whole;
     struct saved saved = {.supers = super + whole, .stops = level == STOP_END};
     struct totals totals;
     s->failed = false;
@@ -297,7 +264,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     phase_begin("saving", 0);
     if (drain_rest(&run->drain, err) || check_judge(&run->check, err) ||
         outlet_drain(&run->out, err) || products_retire(&run->products, run->products.count, err) ||
-        (sums && save_sums(run, super, err)) || store_sync(run->c.store, err) ||
+        (sums && save_sums(run, super, slabs, err)) || store_sync(run->c.store, err) ||
         add_up(run, &totals, &saved, err))
         return err->code;
     if (totals.unsaved && run->comm->rank == 0)
@@ -305,11 +272,12 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     sums = sums && !totals.unsaved;
     saved.since = sums || whole ? begin : s->super_began;
     if (sums)
-        saved.piece =
-            (struct piece){.k = run->problem->k_first + schedule_k(run->problem, plan, slabs),
-                           .place = s->place,
-                           .hashed = run->request->verify,
-                           .sum = totals.sum};
+        saved.piece = (struct piece){.k = run->problem->k_first - run->problem->blocks.origin +
+                                          schedule_k(run->problem, plan, slabs),
+                                     .layers = plan->layers,
+                                     .place = s->place,
+                                     .hashed = run->request->verify,
+                                     .sum = totals.sum};
     stop_saved();
     /* A tile that failed its check is not recorded before it has been multiplied again. */
     if (totals.failures == 0 && make_known(run, &saved, sums, err))
@@ -406,79 +374,11 @@ int save_finish(struct run *run, struct error *err)
     return err->code;
 }
 
-/* Saved sums that come back. */
-struct loading {
-    struct run *run;
-    struct store *store;
-    uint64_t sum; /* their checksum */
-    struct error *cannot;
-};
-
-/* `to_device`: it is of the tile, and not of a mirror, which is only compared. */
-static int load_part(struct loading *l, const struct block *part, bool to_device, struct error *err)
-{
-    struct run *run = l->run;
-    struct device *dev = run->device;
-    struct slot *slot;
-    if (outlet_take(&run->out, &slot, err))
-        return err->code;
-    if (store_read(l->store, part, slot->memory, l->cannot) == 0) {
-        if (run->c.checksum.weights)
-            l->sum += checksum_block(&run->c.checksum, part, slot->memory);
-        struct copy copy = {0};
-        if (to_device)
-            copy = device_matrix_copy_in(&run->acc, part, slot->memory);
-        if (to_device && dev->copy(dev, STREAM_IN, &copy, err) == 0 &&
-            dev->record(dev, slot->done, STREAM_IN, err) == 0)
-            dev->sync(dev, slot->done, err);
-    }
-    outlet_return(&run->out, slot);
-    phase_count((double)(part->rows * part->cols) *
-                (double)problem_element(run->problem, OPERAND_C));
-    return err->code;
-}
-
-static void load_block(struct loading *l, const struct block *block, bool to_device,
-                       struct error *err)
-{
-    struct block_cut cut = schedule_cut(l->run->problem, l->run->plan, OPERAND_C);
-    for (int64_t i = 0; i < block_cut_parts(block, &cut) && !l->cannot->code && !err->code; i++) {
-        struct block part = block_cut_part(block, &cut, i);
-        load_part(l, &part, to_device, err);
-    }
-}
-
-/* This rank's tile, of the only super-block, as write_sums has written it. */
-static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struct error *err)
-{
-    const struct problem *p = run->problem;
-    int64_t super = 0;
-    struct block tile = schedule_next_tile(run->problem, run->plan, comm_place(run->comm), &super);
-    const struct source sums = save_matrix(run->output, run->saver.names->sums[run->piece->place]);
-    struct loading loading = {.run = run, .cannot = cannot};
-    if (block_empty(&tile))
-        return 0;
-    run->acc.block = tile;
-    begin_sums(run, "loading what was saved");
-    store_open(&sums, p->held[OPERAND_C], STORE_READ, STORE_BUFFERED, &loading.store, cannot);
-    for (int64_t i = 0; i < schedule_strips(run->plan, &tile); i++) {
-        struct block strip = schedule_strip(p, run->plan, &tile, i);
-        load_block(&loading, &strip, true, err);
-        for (int j = 0; j < MIRRORS && problem_is_triangle(p); j++) {
-            struct block mirror = schedule_mirror(p, run->plan, &tile, i, j);
-            load_block(&loading, &mirror, false, err);
-        }
-    }
-    store_close(loading.store);
-    *sum = loading.sum;
-    return err->code;
-}
-
 int save_load(struct run *run, bool *whole, struct error *err)
 {
     struct error cannot = {0};
     uint64_t sum = 0;
-    load_tile(run, &sum, &cannot, err);
+    saved_sums_load(run, &sum, &cannot, err);
     if (comm_agree(run->comm, err))
         return err->code;
     sum = comm_sum(run->comm, sum);

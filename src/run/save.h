@@ -15,10 +15,6 @@
 
 struct run;
 
-/* The matrix in a file of saved sums: as large as C, with holes where nothing was saved; behind it,
- * the sign of the run that has written it. */
-struct source save_matrix(const struct source *output, const char *file);
-
 /* Part of run_open: how far apart votes may be, and which file of sums comes first.  Opens no file;
  * cannot fail.  save_close closes the files that were opened since. */
 void save_open(struct run *run);

@@ -38,6 +38,11 @@ def computed(extent, tile):
     return extent * -(-tile // GEMM_BLOCK) * GEMM_BLOCK / tile
 
 
+def layers_of(run):
+    """Two runs of an earlier version were made with and without layers, by an option."""
+    return 2 if "--split-k 2" in run["command"] else 1
+
+
 def machine(run, in_memory):
     """The rates of the run: over all ranks for the file system, per rank for the rest.  The results of a
     run with more ranks than GPUs state both numbers.  A disk does not read while it writes; memory is read at
@@ -46,7 +51,7 @@ def machine(run, in_memory):
     ranks, result = int(run["ranks"]), 8 * m * n
     beside = 0 if in_memory else result
     slower = 0.5 * (1 - PACE_BESIDE_WRITING) * run["write_s"] * run["read_s"] / run["seconds"] if in_memory else 0
-    layers = 2 if "--split-k 2" in run["command"] else 1
+    layers = layers_of(run)
     # By planner_rates.c reading is slower where several GPUs copy a panel.
     copies = sum(extents(run["grid"])) / 2 if in_memory else 1
     beside_copies = (1 + COPYING) / (1 + COPYING * copies)
@@ -68,14 +73,15 @@ def predict(folder, run, in_memory):
     sparse(matrix, "A", (m, k), "f8")
     sparse(matrix, "B", (k, n), "f8")
     rates.write_text(json.dumps(machine(run, in_memory)))
-    options = re.sub("--(trace|html) FILE", "", run["command"].partition("B.h5:/B")[2])
+    options = re.sub("--(trace|html) FILE|--split-k (off|2)", "", run["command"].partition("B.h5:/B")[2])
     # The check needs more device memory now than in these runs, whose tiles are kept.
     options = re.sub(r"(--gpu-memory )(\d+)([MG])", lambda found: found[1] + str(
         int(int(found[2]) * 1024 ** "KMG".index(found[3]) * 1.05)) + "K", options).split()
     # These runs had one tile on the device, which the program for tests can plan for.
     subprocess.run([BUILD / FAULTY, "--dry-run", matrix, "--machine", rates, "--grid", run["grid"],
                     "--tile", run["tile"], "--report", report, *options], check=True,
-                   stdout=subprocess.DEVNULL, env=environment(DGEMM_OOC_TEST_ROOM="0"))
+                   stdout=subprocess.DEVNULL,
+                   env=environment(DGEMM_OOC_TEST_ROOM="0", DGEMM_OOC_TEST_LAYERS=str(layers_of(run))))
     return json.loads(report.read_text())["predicted"]["wall_s"]
 
 

@@ -17,8 +17,9 @@
  * CALL is one of the names below, in lower case.  FAULT is the name of an errno in lower case.
  * Calls that move bytes also accept short (at most half of the bytes), eof (no bytes, but success),
  * flip (one bit is inverted) and delay.  Device operations accept fail; copies and kernels accept
- * delay, too.  gemm also accepts flip (the first element is wrong), bit (one bit of one element is
- * inverted; the seed and the call's number select it) and residue (a wrong residue is counted). */
+ * delay, too.  gemm and fold also accept flip (the first element is wrong), and gemm bit (one bit
+ * of one element is inverted; the seed and the call's number select it) and residue (a wrong
+ * residue is counted). */
 #pragma once
 
 #include <stdint.h>
@@ -51,6 +52,7 @@ enum call {
     CALL_MIRROR,
     CALL_STANDARDIZE,
     CALL_EMBED,
+    CALL_FOLD,
     CALL_SKETCH,
     CALL_RETIRE,
     CALL_PROJECT,

@@ -4,6 +4,8 @@
  *   DGEMM_OOC_TEST_NODE=R         a single computer is split into nodes of R ranks
  *   DGEMM_OOC_TEST_WAIT=S         a wait counts as long after S seconds instead of a minute
  *   DGEMM_OOC_TEST_ROOM=1         the CPU device has memory of its own, as a GPU has; 0: none has
+ *   DGEMM_OOC_TEST_BLOCK=K        sums are of blocks of K steps of k, rounded up; 0: of all of k
+ *   DGEMM_OOC_TEST_LAYERS=N       ranks form N layers, if they can
  *   DGEMM_OOC_TEST_NO_LOCKS       locks fail (disturb.c), and their file is touched often */
 #include <pthread.h>
 #include <stdbool.h>
@@ -15,8 +17,11 @@
 #include "comm.h"
 #include "comm_impl.h"
 #include "machine.h"
+#include "planner_impl.h"
 #include "proc.h"
+#include "quantity.h"
 #include "stalls.h"
+#include "sums.h"
 
 uint64_t __real_computer_number(void);
 uint64_t __wrap_computer_number(void);
@@ -42,6 +47,25 @@ bool __wrap_machine_has_own_memory(const struct machine *machine)
 {
     const char *room = getenv("DGEMM_OOC_TEST_ROOM");
     return room ? atoi(room) > 0 : __real_machine_has_own_memory(machine);
+}
+
+int64_t __real_sums_block(const struct problem *p);
+int64_t __wrap_sums_block(const struct problem *p);
+int64_t __wrap_sums_block(const struct problem *p)
+{
+    const char *text = getenv("DGEMM_OOC_TEST_BLOCK");
+    if (!text)
+        return __real_sums_block(p);
+    const int64_t block = round_up(atoll(text) * problem_width(p), problem_quantum(p));
+    return problem_reads_ab(p) && block < p->k ? block : 0;
+}
+
+bool __real_plan_prefers_layers(const struct plan *layers, const struct plan *plan);
+bool __wrap_plan_prefers_layers(const struct plan *layers, const struct plan *plan);
+bool __wrap_plan_prefers_layers(const struct plan *layers, const struct plan *plan)
+{
+    const char *text = getenv("DGEMM_OOC_TEST_LAYERS");
+    return text ? layers->layers <= atoi(text) : __real_plan_prefers_layers(layers, plan);
 }
 
 int __real_stalls_open(const struct comm *comm, double seconds, struct error *err);

@@ -175,6 +175,22 @@ static int faulty_embed(struct device *dev, const struct embed *embed, struct er
                                                                   : real.embed(dev, embed, err);
 }
 
+/* Fail, delay, or falsify the first sum. */
+static int faulty_fold(struct device *dev, const struct fold *fold, struct error *err)
+{
+    static const double wrong = 1e6;
+    const struct copy flip = {
+        .dst = fold->to, .src = &wrong, .width = scalar_size(fold->type), .rows = 1};
+    const int fault = fault_of(CALL_FOLD);
+    if (fault == FAULT_DELAY && late(dev, STREAM_COMPUTE, err))
+        return err->code;
+    if (fault == FAULT_FAIL || fault > 0)
+        return error_add(err, EXIT_RUNTIME, "the device failed: fold");
+    if (real.fold(dev, fold, err))
+        return err->code;
+    return fault == FAULT_FLIP ? real.copy(dev, STREAM_COMPUTE, &flip, err) : 0;
+}
+
 static int faulty_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
 {
     return fail_on(dev, CALL_SKETCH, STREAM_COMPUTE, "sketch", err) ? err->code
@@ -228,6 +244,7 @@ int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err)
     d->mirror = faulty_mirror;
     d->standardize = faulty_standardize;
     d->embed = faulty_embed;
+    d->fold = faulty_fold;
     d->sketch = faulty_sketch;
     d->retire = faulty_retire;
     d->project = faulty_project;

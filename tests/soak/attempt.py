@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from launch import BUILD, EMULATED, FAULTY, WAYS, environment  # noqa: E402
 
 PATIENCE = 120  # timeout of a run in seconds
+BLOCK = "1600"  # steps of a block of sums: deep products have several
 COMPLETE, NO_ROOM, FAILED_CHECK, NOT_CHECKED = 0, 4, 5, 6
 BAD = ("WRONG", "hang", "orphan", "crash", "error in the harness")  # how outcomes of such cases begin
 REFUSALS = {1, 2, 3, 4, 5}
@@ -30,15 +31,7 @@ def tile_of(product, rows, cols, slab):
     """Options that make small steps: a tile, or where that would make the product a general one, little memory."""
     if product.mirrored:
         return ["--gpu-memory", f"{max(160, 8 * product.element() * (rows * cols + (rows + cols) * slab) >> 10)}K"]
-    if product.parts > 1:  # the devices hold all of C
-        rows, cols = product.m, product.n
     return ["--tile", f"{min(rows, product.m)}x{min(cols, product.n)}x{slab}"]
-
-
-def ranks_for(scalars, ranks):
-    """The number of ranks, which must be a multiple of the parts of k."""
-    parts = int(scalars[scalars.index("--split-k") + 1].replace("off", "1")) if "--split-k" in scalars else 1
-    return -(-max(ranks, 1) // parts) * parts if parts > 1 else ranks
 
 
 def random_configuration(rng, product, checkpoint=True):
@@ -46,7 +39,7 @@ def random_configuration(rng, product, checkpoint=True):
     ranks = rng.choice([0, 0, 0, 1, 2, 3, 4])
     sides = [rng.choice([16, 24, 40, 100, size]) for size in (product.m, product.n)]
     options = tile_of(product, *sides, rng.choice([16, 48, 256 if product.k > 999 else 64]))
-    if ranks in (2, 4) and rng.random() < 0.4 and not product.mirrored and product.parts == 1:
+    if ranks in (2, 4) and rng.random() < 0.4 and not product.mirrored:
         options += ["--grid", rng.choice({2: ["1x2", "2x1"], 4: ["2x2", "4x1", "1x4"]}[ranks])]
     if rng.random() < 0.2:
         options += ["--host-memory", rng.choice(["14M", "20M", "32M"])]
@@ -56,7 +49,7 @@ def random_configuration(rng, product, checkpoint=True):
     if checkpoint:
         options += ["--checkpoint", rng.choice(["0.01s", "0.05s", "0.2s"])]
     gpu = rng.random() < 0.15 and has_emulated_gpu() and (product.kind != "residues" or product.k < 1000)
-    return {"ranks": ranks, "options": options, "device": "gpu" if gpu else "cpu"}
+    return {"ranks": ranks, "layers": rng.choice([1, 2, 4]), "options": options, "device": "gpu" if gpu else "cpu"}
 
 
 def apart(words, places):
@@ -72,8 +65,10 @@ class Run:
     def __init__(self, output, source, scalars, how, faults=None, **disturbances):
         self.folder, self.hit, self.known = Path(how.get("folder", Path(source).parent)), False, set()
         program = BUILD / (EMULATED if how["device"] == "gpu" else FAULTY)
-        self.ranks = ranks_for(scalars, how["ranks"])
+        self.ranks = how["ranks"]
         env = environment(self.ranks, **{"DGEMM_OOC_DEVICE": how["device"], "DGEMM_OOC_TEST_FILES": str(output),
+                                         "DGEMM_OOC_TEST_BLOCK": BLOCK,
+                                         "DGEMM_OOC_TEST_LAYERS": str(how.get("layers", 1)),
                                          **disturbances, **(faults or {})})
         launcher = ["mpirun", "-n", str(self.ranks)] if self.ranks else []
         words = [str(program), str(source), *scalars, *how["options"], "-o", str(output)]

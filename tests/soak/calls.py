@@ -3,7 +3,7 @@ right bits, or with a message that names the file; then the same command must co
 import errno
 
 from attempt import Run, random_configuration
-from kills import UNSAVED, finish, judge, product_of, refused_anyway
+from kills import finish, judge, product_of, refused_anyway
 
 ERRORS = ["eio", "estale", "emfile", "eacces", "eagain"]
 ROOM = ["enospc", "edquot", "eio"]
@@ -22,7 +22,7 @@ def kind_of(number):
 
 def run_with(case, call, how, **fault):
     """Run a product with this fault, then without it.  Return the outcome."""
-    product, output, log = product_of(case, but=UNSAVED), case.folder / "out.h5", case.folder / "log"
+    product, output, log = product_of(case), case.folder / "out.h5", case.folder / "log"
     source = product.copy(case.folder)
     how = {**random_configuration(case.rng, product), **how}
     rank = str(case.rng.randrange(how["ranks"])) if how["ranks"] else ""

@@ -3,7 +3,7 @@ that there is no room, with status 4; with room the same command must complete."
 import subprocess
 
 from attempt import NO_ROOM, Run, random_configuration
-from kills import MORE, UNSAVED, finish, judge, mount, product_of
+from kills import MORE, finish, judge, mount, product_of
 
 UNFIT = {2, 3}  # of random options that do not go with the product
 MOST = 9 << 20  # beyond C: for sums, journal and what the HDF5 library takes
@@ -40,7 +40,7 @@ def then_with_room(case, product, output, outcome, how):
 
 def disk(case):
     """A disk of a size between a little less than C and much more."""
-    product = product_of(case, but=UNSAVED)
+    product = product_of(case)
     product.copy(case.folder)
     folder = case.folder / "disk"
     size = product.bits.nbytes + case.rng.choice([case.rng.randint(-100 << 10, MORE), case.rng.randint(0, MOST)])
@@ -57,7 +57,7 @@ def disk(case):
 
 def limit(case):
     """Files may not be larger than a size about that of C."""
-    product = product_of(case, but=UNSAVED)
+    product = product_of(case)
     product.copy(case.folder)
     size = max(product.bits.nbytes + case.rng.randint(-200 << 10, 2 << 20), 64 << 10)
     how, output = configuration(case, product), case.folder / "out.h5"
@@ -67,7 +67,7 @@ def limit(case):
 
 def error(case):
     """From some call on there is no room, as where a quota is exceeded."""
-    product = product_of(case, but=UNSAVED)
+    product = product_of(case)
     product.copy(case.folder)
     call = case.rng.choice(["pwrite", "fallocate", "write", "ftruncate"])
     fault = case.rng.choice(["enospc", "edquot"])

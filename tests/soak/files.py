@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from attempt import NO_ROOM, PLAIN, Run, tile_of
-from kills import FIXED, UNSAVED, product_of
+from kills import FIXED, product_of
 from problem import BESIDE
 
 ORDER = ["same", "content", "order", "time", "sources", "prefix", "stale part", "own outputs", "options"]
@@ -71,14 +71,14 @@ def judge(case, product, places, output, source=None, must=False):
 
 def same(case):
     """Ranks in other folders that name the same files: nothing differs, and this must be complete."""
-    product = product_of(case, but=UNSAVED)
+    product = product_of(case)
     places = ranks_apart(case, product)
     return judge(case, product, places, case.folder / "out.h5", places[0]["folder"] / "input.h5", must=True)
 
 
 def content(case):
     """Other ranks have other numbers under the same name, as in stale copies."""
-    product = product_of(case, but=UNSAVED)
+    product = product_of(case)
     places, times = ranks_apart(case, product), case.rng.random() < 0.5
     for place in others(case, places):
         product.twin(place["folder"], seed=case.number)
@@ -89,7 +89,7 @@ def content(case):
 
 def order(case):
     """Other ranks have a file of the same matrices, written in another order."""
-    while len((product := product_of(case, but=UNSAVED)).names) == 1:
+    while len((product := product_of(case)).names) == 1:
         pass
     places = ranks_apart(case, product)
     for place in others(case, places):
@@ -100,7 +100,7 @@ def order(case):
 
 def time(case):
     """Other ranks have copies with other times."""
-    product = product_of(case, but=UNSAVED)
+    product = product_of(case)
     places = ranks_apart(case, product)
     for place in others(case, places):
         os.utime(place["folder"] / "input.h5", (case.rng.randrange(10**9), case.rng.randrange(10**9)))
@@ -109,7 +109,7 @@ def time(case):
 
 def with_sources(case):
     """A product of virtual datasets, or of external storage."""
-    while (product := product_of(case, but=UNSAVED)).layout not in PREFIXES:
+    while (product := product_of(case)).layout not in PREFIXES:
         pass
     return product
 
@@ -149,7 +149,7 @@ def prefix(case):
 
 def own_outputs(case, stale=False):
     """Each rank has a folder of its own for the output."""
-    product = product_of(case, but=UNSAVED)
+    product = product_of(case)
     places = ranks_apart(case, product)
     for place in others(case, places) if stale else []:
         shutil.copy2(product.folder / "reference.h5", place["folder"] / "out.h5.part")
@@ -164,7 +164,7 @@ def stale_part(case):
 
 def options(case):
     """Other ranks have another command line."""
-    product = product_of(case, but=UNSAVED | FIXED)
+    product = product_of(case, but=FIXED)
     places = ranks_apart(case, product)
     for place in others(case, places):
         place["options"] = case.rng.choice([["--alpha=5"], ["-o", str(case.folder / "other.h5")], ["--verify", "off"],

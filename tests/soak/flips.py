@@ -12,7 +12,7 @@ import numpy as np
 
 from attempt import (BAD, FAILED_CHECK, PLAIN, Run, journal_of, part_of, random_configuration, saved, share_done,
                      tile_of)
-from kills import KILL, UNSAVED, UNTILED, product_of
+from kills import KILL, UNTILED, product_of
 from problem import difference
 
 TEN = ["sums in memory"] * 3 + ["part"] * 2 + ["saved sums", "journal or read", "C"]
@@ -221,7 +221,7 @@ def journal_or_read(case):
 
 def finished(case):
     """Flip a bit of a complete C, which --check-only must detect."""
-    product, output, rng = product_of(case, but=UNSAVED), case.folder / "out.h5", case.rng
+    product, output, rng = product_of(case), case.folder / "out.h5", case.rng
     source = product.copy(case.folder)
     output.write_bytes((product.folder / "reference.h5").read_bytes())
     byte = data_offset(output) + rng.randrange(product.bits.nbytes)
@@ -235,7 +235,7 @@ def finished(case):
 
 def own_file(case):
     """A product whose operands are in the file itself."""
-    while (product := product_of(case, "small", "tall", but=UNSAVED)).layout in ("virtual", "external"):
+    while (product := product_of(case, "small", "tall")).layout in ("virtual", "external"):
         pass
     return product
 

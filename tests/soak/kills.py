@@ -22,8 +22,7 @@ SLOW = ["500:1000000", "2000:2000000", "5000:3000000"]
 MORE = 256 << 10  # for a journal and a directory
 METADATA = 1 << 20  # free space that the HDF5 library needs
 FIXED = {"cov", "cor"}  # these refuse another alpha
-UNSAVED = {"split"}  # a product in parts of k is not saved
-UNTILED = MIRRORED | UNSAVED  # --tile and --grid make another product of these
+UNTILED = MIRRORED  # --tile and --grid make another product of these
 
 
 def kind_of(number):

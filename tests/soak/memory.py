@@ -49,7 +49,6 @@ def run_under(case, limit, verify):
     rng = case.rng
     product = Product(case.folder, rng.randrange(SHAPES), case.seed * 1000 + case.number, shape="large")
     ranks, output = rng.choice([0, 0, 2, 3]), case.folder / "out.h5"
-    ranks = max(ranks, 2) // 2 * 2 if product.parts > 1 else ranks
     for attempt in range(3):
         how = {**PLAIN, "ranks": ranks, "options": ["--host-memory", f"{limit}K", "--verify", verify]}
         end, most = peak(case, output, product.source, product.scalars(), how)

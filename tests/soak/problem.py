@@ -10,9 +10,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-KINDS = ("general", "symmetric", "lower", "cov", "cor", "gram", "integers", "complex", "hermitian", "residues",
-         "split")
-SHAPES = 44  # the number of products of a campaign, each created on first use: every kind in every shape
+KINDS = ("general", "symmetric", "lower", "cov", "cor", "gram", "integers", "complex", "hermitian", "residues")
+SHAPES = 40  # the number of products of a campaign, each created on first use: every kind in every shape
 MIRRORED = {"symmetric", "lower", "cov", "cor", "gram", "hermitian"}
 STATISTICS = {"cov", "cor", "gram"}
 TYPES = {"integers": ["i1", "u1", "i2", "u2", "i4"], "complex": ["c16", "c8"], "hermitian": ["c16", "c8"]}
@@ -36,7 +35,7 @@ class Product:
     def __init__(self, folder, number, seed, shape=None, values=("normal",)):
         rng = random.Random(f"product {seed} {number}")
         self.kind, self.number, self.bits = kind_of(number), number, None
-        self.mirrored, self.parts = self.kind in MIRRORED, 2 if self.kind == "split" else 1
+        self.mirrored = self.kind in MIRRORED
         self._draw_shape(rng, shape or shape_of(number))
         self.dtype = rng.choice(TYPES.get(self.kind, ["f8", "f8", "f4"]))
         self.layout, self.values = rng.choice(LAYOUTS), rng.choice(values)
@@ -151,7 +150,6 @@ class Product:
 
     def scalars(self):
         """The options that make this product of the file."""
-        parts = [] if self.mirrored else ["--split-k", str(self.parts) if self.parts > 1 else "off"]
         scaled = [f"--alpha={self.alpha}", f"--beta={self.beta}"]
         if self.kind in STATISTICS:
             return ["--product", self.kind, "--transa", self.trans[0], "--nan", self.missing,
@@ -159,7 +157,7 @@ class Product:
         trans = ["--transa", self.trans[0], "--transb", self.trans[1]]
         if self.mirrored:
             return ["-b", "A", *trans, *scaled, "--symmetric", "lower" if self.kind == "lower" else "on"]
-        return [*trans, *scaled, *parts, *([f"--algo=ozaki{self.moduli}"] if self.kind == "residues" else [])]
+        return [*trans, *scaled, *([f"--algo=ozaki{self.moduli}"] if self.kind == "residues" else [])]
 
     def element(self):
         return 8 if self.kind == "integers" else np.dtype(self.dtype).itemsize

@@ -550,7 +550,6 @@ USAGE_ERRORS = {
     "--tile 10x10": "give MxNxK",
     "--tile 10x10x": "give MxNxK",
     "--tile 100x10x16": "C is only 20x10; give no more than that, or leave --tile out",
-    "--split-k x": "give auto, off or a positive number",
     "--ranks 2": "--dry-run",
     "--ranks-per-node 2": "--dry-run",
     "--dry-run --ranks 0": "--ranks 0: give a positive number",

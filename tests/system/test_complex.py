@@ -321,13 +321,6 @@ def test_a_gpu_gives_the_bits_of_the_cpu(problem, gpu, trans, more, ranks):
     assert result(source, trans, *more, ranks=ranks, device=gpu) == reference
 
 
-def test_parts_of_k(problem):
-    """The bits are those of the number of parts."""
-    source, _ = problem["TC"]
-    first = result(source, "TC", "--split-k", "2", ranks=2)
-    assert result(source, "TC", "--split-k", "2", "--host-memory", "64M", ranks=4) == first
-
-
 @pytest.mark.parametrize("ranks, later", [(0, 2), (2, 0)])
 def test_a_run_that_was_stopped_goes_on(tmp_path, ranks, later):
     """(stop and its options are test_restart's: op(A) is the transpose.)"""
@@ -336,7 +329,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, ranks, later):
     shutil.copy2(source, plain)
     code, _, err = stop(source, ranks=ranks, after=0.2, tile=["--tile", "40x20x8"])
     assert code == 75, err
-    again = options("TN", "1.5", "-2") + ["--split-k", "off"]
+    again = options("TN", "1.5", "-2")
     said = run("dgemm_ooc", source, *again, "--tile", "70x33x80", ranks=later)
     assert said.returncode == 0 and "% is done" in said.stdout, said.stderr
     multiply(plain, *again)

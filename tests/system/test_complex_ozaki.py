@@ -195,7 +195,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits_and_with_no_other_products(sourc
     shutil.copy2(source, plain)
     code, _, err = stop(source, "--algo", "ozaki", tile=["--tile", f"6x5x{BLOCK}"])
     assert code == 75, err
-    again = options("TN", "1.5", "-2") + ["--split-k", "off"]
+    again = options("TN", "1.5", "-2")
     done = run("dgemm_ooc", source, *again, "--algo", "ozaki:14")
     assert done.returncode == 3 and "kernels" in done.stderr, done.stderr
     done = run("dgemm_ooc", source, *again, "--algo", "ozaki", *LIMIT, ranks=2)

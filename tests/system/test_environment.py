@@ -54,7 +54,7 @@ def test_a_switch_is_neither(source, value):
 @each("variable, value, option", [
     ("HOST_MEMORY", "much", "--host-memory"), ("ALPHA", "x", "--alpha"), ("GRID", "2", "--grid"),
     ("TILE", "7", "--tile"), ("RESTART", "perhaps", "--restart"), ("ALGO", "9", "--algo"),
-    ("SPLIT_K", "-1", "--split-k"), ("CHECKPOINT", "soon", "--checkpoint")])
+    ("CHECKPOINT", "soon", "--checkpoint")])
 def test_a_bad_value_is_said_of_the_variable(source, variable, value, option):
     """The complaint names the variable and not the option, unless the option is on the command line."""
     complaint = refused(source, **{f"DGEMM_OOC_{variable}": value})

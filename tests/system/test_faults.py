@@ -256,8 +256,7 @@ def test_a_run_that_saves_goes_on_after_a_fault(problem, call, ranks):
     """The next run ends with the same bits, wherever the checkpoint failed."""
     source, bits = problem
     output = source.parent / "saved.h5"
-    saving = [source, *OPTIONS, "--io", "buffered", "--checkpoint", "0.001s", "--split-k", "off",
-              "-o", output]
+    saving = [source, *OPTIONS, "--io", "buffered", "--checkpoint", "0.001s", "-o", output]
     rng = chance.Random(call + str(ranks))
     for _ in range(2 * SEEDS):
         fault = f"{call}@{rng.randint(1, 60)}"

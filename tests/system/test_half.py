@@ -89,7 +89,7 @@ def name(x):
     ("bfloat16 float16", contiguous, "TN", ["--io", "hdf5", "--beta", 1], 0),
     ("float16 float16", virtual, "NN", [], 0), ("float16 float16", compact, "NT", [], 0),
     ("float16 float16", external_storage, "TT", [], 0), ("float16 float16", row_chunks, "TN", ["--type", "s"], 0),
-    ("bfloat16 bfloat16", contiguous, "TT", ["--split-k", 2, "--gpu-memory", "1M"], 2)], ids=name)
+    ("bfloat16 bfloat16", contiguous, "TT", ["--gpu-memory", "1M"], 2)], ids=name)
 def test_any_two(tmp_path, device, kinds, layout, trans, options, ranks):
     a, b = kinds.split()
     shapes = {"A": (K, M) if trans[0] == "T" else (M, K), "B": (N, K) if trans[1] == "T" else (K, N), "C": (M, N)}

@@ -69,7 +69,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.mark.skipif(not COMPLETION.exists(), reason="no bash-completion here")
 @each("line, offered", [
     ("dgemm_ooc --gpu-m", "--gpu-memory="), ("dgemm_ooc --device=g", "gpu"),
-    ("dgemm_ooc --transa ", "N T C"), ("dgemm_ooc --split-k ", "auto off"),
+    ("dgemm_ooc --transa ", "N T C"),
     ("dgemm_ooc --algo cp", "cpu"), ("dgemm_ooc --machine h", "h200-node"),
     ("dgemm_ooc --machine=", "cluster-64 h200-node xk b.json"), ("dgemm_ooc ", "a.h5"),
     ("dgemm_ooc -o ", "a.h5"), ("dgemm_ooc --report=", "b.json"), ("dgemm_ooc --tile ", ""),

@@ -111,12 +111,6 @@ def test_bytes_travel_as_they_are(tmp_path):
     assert report["stages"]["read"]["bytes"] == report["stages"]["in"]["bytes"] == 300 * (100 + 80)
 
 
-@pytest.mark.parametrize("types", [("i1", "i1"), ("i4", "i4")], ids="-".join)
-def test_split_k(tmp_path, device, types):
-    problem = make(tmp_path / "input.h5", 50, 40, 999, types, extreme=True)
-    assert same(problem, "--split-k", 3, ranks=3, device=device)["plan"]["layers"] == 3
-
-
 @pytest.mark.parametrize("storage", [
     {"chunks": (16, 33)}, {"chunks": (40, 64), "compression": "gzip", "shuffle": True}, {"dtype": ">i2"},
     {"dtype": ">i4"}, {"dtype": ">u4", "chunks": (16, 33)}], ids=str)

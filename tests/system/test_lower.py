@@ -133,7 +133,7 @@ def test_nan_and_inf_are_counted_where_they_are_written(tmp_path, trans, ranks, 
 
 
 @each("more, code", [
-    (["--grid", "1x1"], 2), (["--tile", "20x20x16"], 2), (["--split-k", "2"], 2), (["--alpha", "0"], 2),
+    (["--grid", "1x1"], 2), (["--tile", "20x20x16"], 2), (["--alpha", "0"], 2),
     (["--transa", "T"], 3), (["-a", "A", "-b", "C"], 3)])
 def test_what_it_does_not_go_with(tmp_path, more, code):
     source = make(tmp_path / "input.h5", 50, 50)

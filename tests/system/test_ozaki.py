@@ -196,16 +196,6 @@ def test_each_number_of_moduli_says_what_it_proves(tmp_path):
     assert proven < 10
 
 
-@pytest.mark.parametrize("layers", [2, 3])
-def test_parts_of_k_are_whole_blocks(problem, layers):
-    source, _ = problem
-    options = ["--split-k", layers, "--verify", "full"]
-    one, report = result(source, *options, ranks=layers)
-    assert report["plan"]["slab"] % BLOCK == 0 and report["plan"]["layers"] == layers
-    more, _ = result(source, *options, ranks=2 * layers)
-    assert one.tobytes() == more.tobytes()
-
-
 def spread(path, phi):
     rng = np.random.default_rng(3)
     for name, shape in ("A", (30, K)), ("B", (K, 20)):

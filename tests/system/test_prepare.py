@@ -373,9 +373,11 @@ def test_other_nodes_and_parts_of_k(tmp_path):
     source = make(tmp_path / "input.h5", a)
     reference, _ = result(source, "--product", "cov", *TALL)
     assert result(source, "--product", "cov", *TALL, ranks=4, DGEMM_OOC_TEST_NODE="2")[0] == reference
-    _, report = result(source, "--product", "cov", *TALL, "--split-k", "2", ranks=2)
+    blocks = {"DGEMM_OOC_TEST_BLOCK": "32"}
+    reference, _ = result(source, "--product", "cov", *TALL, **blocks)
+    bits, report = result(source, "--product", "cov", *TALL, ranks=2, **blocks, DGEMM_OOC_TEST_LAYERS="2")
     z, _, _ = exact(a, 0)
-    assert report["verdict"] == "PASSED" and report["plan"]["layers"] == 2
+    assert report["verdict"] == "PASSED" and report["plan"]["layers"] == 2 and bits == reference
     assert_near(read(tmp_path / "result.h5"), z.T, 1 / np.longdouble(299))
 
 

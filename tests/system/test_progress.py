@@ -120,7 +120,8 @@ def test_a_check_of_an_output_tells_what_is_left(tmp_path):
 def test_layers_tell_what_is_left_to_add(tmp_path):
     source = tmp_path / "input.h5"
     operands(source, 200, 300, 900)
-    follow(live(source, "--split-k", 4, ranks=4), "adding up the layers")
+    blocks = {"DGEMM_OOC_TEST_BLOCK": "64", "DGEMM_OOC_TEST_LAYERS": "4"}
+    follow(live(source, ranks=4, **blocks), "adding up the layers")
 
 
 def test_memory_for_a_gpu_tells_what_is_left(tmp_path):

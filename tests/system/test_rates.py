@@ -7,11 +7,11 @@ import h5py
 import pytest
 
 from cases import each
-from launch import BUILD, FAULTY, run
+from launch import run
 from matrices import multiply, operands, output_of, read
 
 RANKS = 4
-M, N, K = 64, 64, 30_000  # C is so small that splitting k would be faster
+M, N, K = 64, 64, 30_000  # C is so small that layers of ranks may be faster
 SLOW, FAST = 1e6, 1e12
 RATES = ["disk_read_bytes_per_s", "disk_write_bytes_per_s", "in_bytes_per_s", "out_bytes_per_s",
          "device_bytes_per_s", "network_bytes_per_s", "node_disk_bytes_per_s",
@@ -36,61 +36,37 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reference(source):
-    return product_of(source)[0]
+    return product_of(source)
 
 
 def product_of(source, *options, rates=None):
-    """The bits of C, and the number of parts of k."""
+    """The bits of C, whose sums are of blocks, so that ranks may form layers."""
     if rates:
         machine = source.with_name("machine.json")
         machine.write_text(json.dumps(rates))
         options = [*options, "--machine", machine]
-    report = multiply(source, "--force", *options, ranks=RANKS)
-    bits = read(output_of(source)).tobytes()
-    return hashlib.sha256(bits).hexdigest(), report["plan"]["layers"]
+    multiply(source, "--force", *options, ranks=RANKS, DGEMM_OOC_TEST_BLOCK="1000")
+    return hashlib.sha256(read(output_of(source)).tobytes()).hexdigest()
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_rates(source, reference, machine):
-    assert product_of(source, rates=MACHINES[machine])[0] == reference
+    assert product_of(source, rates=MACHINES[machine]) == reference
 
 
 @pytest.mark.parametrize("rates", [None, {"in_bytes_per_s": SLOW}], ids=["probed", "slow bus"])
 @pytest.mark.parametrize("limits", LIMITS, ids=" ".join)
 def test_limits(source, reference, limits, rates):
-    assert product_of(source, *limits, rates=rates)[0] == reference
+    assert product_of(source, *limits, rates=rates) == reference
 
 
-def test_only_auto_lets_the_rates_decide(source, reference):
-    """It splits k if the bus is stated to be slow, as by some of the machines above."""
-    bits, parts = product_of(source, "--split-k", "auto", rates={"in_bytes_per_s": SLOW})
-    assert parts > 1 and bits != reference
-
-
-def test_a_sum_of_parts_is_not_what_is_asked_for_without(tmp_path):
-    source = tmp_path / "input.h5"
-    operands(source, 20, 30, 400)
-    multiply(source, "--split-k", 2, ranks=2)
-    again = run("dgemm_ooc", source, "--split-k", 2)
-    assert again.returncode == 0 and "was made" in again.stdout
-    assert "was made" in run("dgemm_ooc", source, "--split-k", "auto").stdout
-    other = run("dgemm_ooc", source)
-    assert other.returncode == 3 and "exists; give --force" in other.stderr
-
-
-def test_a_saved_sum_of_parts_is_not_gone_on_with_by_another(tmp_path):
-    """All is multiplied and saved with two parts, but C does not get its final name."""
-    if not (BUILD / FAULTY).exists():
-        pytest.skip("the program with faults is not built: make test")
-    source = tmp_path / "input.h5"
-    operands(source, 20, 30, 400)
-    done = run(FAULTY, source, "--split-k", 2, "--verify", "full", ranks=2,
-               DGEMM_OOC_TEST_FAULTS="rename:eio@1")
-    assert done.returncode == 1, done.stderr
-    for other in [[], ["--split-k", "off"], ["--split-k", 4]]:
-        done = run("dgemm_ooc", source, *other)
-        assert done.returncode == 3 and "made with --split-k 2; give that, or --restart never" in done.stderr
-    assert run("dgemm_ooc", source, "--split-k", "auto").returncode == 0
+def test_layers_are_of_the_plan_alone(source, reference):
+    """Slow copies to the devices let ranks share k."""
+    machine = source.with_name("machine.json")
+    machine.write_text(json.dumps({"in_bytes_per_s": SLOW}))
+    report = multiply(source, "--force", "--machine", machine, ranks=RANKS, DGEMM_OOC_TEST_BLOCK="1000")
+    assert report["plan"]["layers"] == RANKS
+    assert hashlib.sha256(read(output_of(source)).tobytes()).hexdigest() == reference
 
 
 def test_wide_tiles_of_floats_are_checked(tmp_path):

@@ -19,7 +19,7 @@ from matrices import (catches, linked, multiply, operands, output_of, part_of, r
 from ranks import pids
 
 M, N, K = 450, 400, 500
-SCALARS = ["--alpha", "1.5", "--beta", "-2", "--transa", "T", "--split-k", "off"]
+SCALARS = ["--alpha", "1.5", "--beta", "-2", "--transa", "T"]
 SLOW = ["--tile", "40x40x16"]
 LATE = "2"  # of 100 reads: a run that computes for a moment lasts for seconds
 
@@ -133,7 +133,7 @@ def test_go_on_with_another_device(source, reference, gpu, first, ranks, later):
 
 
 DEEP = (400, 380, 20000)
-WHOLE = ["--tile", "400x380x16", "--alpha", "0.5", "--split-k", "off"]
+WHOLE = ["--tile", "400x380x16", "--alpha", "0.5"]
 LONGER_SLABS = ["--tile", "400x380x160", *WHOLE[2:]]  # in a tenth of the time
 
 
@@ -307,7 +307,7 @@ def test_saves_where_a_rank_has_no_tile_now_and_then(tmp_path):
     path = tmp_path / "input.h5"
     a, b, _ = operands(path, 256, 192, 8192)
     done = run("dgemm_ooc", path, "--grid", "1x2", "--tile", "64x64x4096", "--host-memory", "16M",
-               "--split-k", "off", "--checkpoint", "0.001s", ranks=2)
+               "--checkpoint", "0.001s", ranks=2)
     assert done.returncode == 0 and "Saved" in done.stdout, done
     assert np.allclose(read(output_of(path)), a @ b)
 
@@ -531,7 +531,7 @@ SLOW_MACHINE = {"gemm_double_flops_per_s": 1e5, "gemm_float_flops_per_s": 1e5}
 @pytest.mark.parametrize("ranks, options", [
     (3, ["--grid", "1x3", "--tile", "64x64x16"]),  # idle at the edge of each row, and busy after it
     (3, ["--grid", "3x1", "--tile", "50x90x16", "--checkpoint", "0.001s"]),
-    (6, ["--split-k", "6", "--tile", "256x250x16"]),  # the last layer has fewer slabs
+    (4, ["--tile", "256x250x16"]),  # four layers, the last of which has fewer slabs
     (5, ["--tile", "20x30x16", "--checkpoint", "0.001s"])])
 @pytest.mark.parametrize("node", [1, 2])
 def test_meetings_wait_for_nobody(tmp_path, ranks, options, node, scalars):
@@ -539,8 +539,10 @@ def test_meetings_wait_for_nobody(tmp_path, ranks, options, node, scalars):
     operands(source, 256, 250, 250)
     machine = tmp_path / "machine.json"
     machine.write_text(json.dumps(SLOW_MACHINE))
+    blocks = {"DGEMM_OOC_TEST_BLOCK": "32", "DGEMM_OOC_TEST_LAYERS": "4"} if ranks == 4 else {}
     done = run("dgemm_ooc", source, "--machine", machine, *options, *scalars, ranks=ranks,
-               DGEMM_OOC_TEST_NODE=str(node))
+               DGEMM_OOC_TEST_NODE=str(node), **blocks)
     assert done.returncode == 0, done.stderr
+    assert not blocks or "4 layers of 1 rank" in done.stdout
     done = run("dgemm_ooc", "--check-only", source)
     assert done.returncode == 0, done.stderr

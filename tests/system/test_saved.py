@@ -17,11 +17,11 @@ from matrices import linked, multiply, operands, output_of, part_of, read, start
 from ranks import pids
 
 M, N, K = 900, 800, 1000
-OPTIONS = ["--alpha", "1.5", "--split-k", "off"]
+OPTIONS = ["--alpha", "1.5"]
 SMALL_TILES = ["--tile", "20x200x125"]
 DEEP = (400, 380, 20000)  # all of C is one tile, with a thousand slabs
-DEEP_OPTIONS = ["--split-k", "off", "--tile", "400x380x16", "--io", "buffered"]
-LONGER_SLABS = ["--split-k", "off", "--tile", "400x380x160", "--io", "buffered"]  # in a tenth of the time
+DEEP_OPTIONS = ["--tile", "400x380x16", "--io", "buffered"]
+LONGER_SLABS = ["--tile", "400x380x160", "--io", "buffered"]  # in a tenth of the time
 INPUT, RESOURCES, VERIFY, STOPPED = 3, 4, 5, 75
 
 
@@ -360,7 +360,7 @@ def test_a_disk_that_is_large_enough_for_c(tmp_path, small_disk, filler, ranks):
     a, b, _ = operands(source, 1200, 1200, 3000)
     (small_disk / "filler").write_bytes(bytes(filler))
     done = run("dgemm_ooc", source, "-o", output, "--tile", "424x424x64", "--checkpoint", "0.02s",
-               "--split-k", "off", ranks=ranks)
+               ranks=ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ("cannot save" in done.stderr) == (filler > 0), done.stderr
     assert np.allclose(read(output), a @ b)

@@ -77,7 +77,6 @@ def screen(source, *options, code=0, **how):
     (["--alpha=-1", "--beta=-1"], 0, "C = -A B - C; double; C 97x101, k 211"),
     (["--transa", "T", "-a", "B", "-b", "A", "--transb", "T"], 0, "C = A^T B^T; double; C 101x97, k 211"),
     (["--type", "s"], 3, "C = A B; float; C 97x101, k 211"),
-    (["--split-k", 3], 3, "C = A B; double; C 97x101, k 211"),
     (["--product", "gram", "--symmetric", "on"], 2, "C = A A^T; double; C 97x97, k 211"),
     (["--product", "gram", "--symmetric", "lower"], 0, "C = A A^T; double; C 97x97, k 211"),
     (["--product", "cov"], 2, "A A^T, rows of A centred; double; C 97x97, k 211"),

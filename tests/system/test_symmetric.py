@@ -174,13 +174,13 @@ def test_one_matrix_by_several_names(tmp_path, monkeypatch, a, b, symmetric):
     assert np.allclose(read(output_of(source)), first @ second.T)
 
 
-@each("more", [OFF, ["--tile", "20x20x16"], ["--grid", "1x1"], ["--split-k", "auto"],
+@each("more", [OFF, ["--tile", "20x20x16"], ["--grid", "1x1"],
                ["--transa", "T"], ["--alpha", "0"]])
 def test_other_products_are_general(tmp_path, more):
     source = make(tmp_path / "input.h5", 50, 50)
     report = multiply(source, "-b", "A", "--transb", "T", *more)
     assert not report["problem"]["symmetric"]
-    if more[0] in ("--tile", "--grid", "--split-k", "--transa"):
+    if more[0] in ("--tile", "--grid", "--transa"):
         done = run("dgemm_ooc", source, *SQUARE, *more, "--force")
         assert done.returncode == (3 if more[0] == "--transa" else 2) and "--symmetric on" in done.stderr
 

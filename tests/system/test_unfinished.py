@@ -213,7 +213,7 @@ def put(path, name, value, dataset="C"):
     return was
 
 
-CHANGED = [([], {"alpha": 2.0, "beta": 1.0, "formula": "C = alpha A^T B", "kernels": "cublas", "k_parts": 2.0,
+CHANGED = [([], {"alpha": 2.0, "beta": 1.0, "formula": "C = alpha A^T B", "kernels": "cublas",
                  "A_dataset": "B", "identity": "0" * 16, "checksum": "short", "complete": "no"}),
            (COV, {"alpha": 2.0, "center": "none", "scale": "rows", "nan": "mean"}),
            (HERMITIAN, {"symmetry": "symmetric", "alpha_imag": 1.0}),

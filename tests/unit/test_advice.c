@@ -28,7 +28,7 @@ static struct said advise(const struct machine *m, const struct placement *each,
 {
     static struct said said;
     struct problem p = make_problem(70000, 60000, 80000, 1);
-    struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TENSOR};
+    struct plan_request request = {.algorithm = ALGORITHM_TENSOR};
     struct placement placements[RANKS];
     struct plan plan;
     struct error err = {0};

@@ -27,11 +27,10 @@ static struct tried try(const struct machine *m, enum stage limit, double busy, 
 {
     static struct tried t;
     struct error err = {0};
-    t = (struct tried){
-        .problem = make_problem(3000, 3000, 3000, 1),
-        .machine = *m,
-        .request = {.layers = 1, .algorithm = m->gpu ? ALGORITHM_TENSOR : ALGORITHM_CPU},
-        .report = {.wall_s = 2, .limit = limit}};
+    t = (struct tried){.problem = make_problem(3000, 3000, 3000, 1),
+                       .machine = *m,
+                       .request = {.algorithm = m->gpu ? ALGORITHM_TENSOR : ALGORITHM_CPU},
+                       .report = {.wall_s = 2, .limit = limit}};
     t.report.stages[limit].busy_s[2] = 2 * busy;
     assert_int_equal(plan_make(&t.problem, m, &t.request, &t.plan, &err), 0);
     advise(&t, whole);

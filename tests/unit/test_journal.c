@@ -40,11 +40,14 @@ static void close_journal(struct file *file)
 
 static struct progress random_progress(void)
 {
-    struct progress p = {
-        .findings = {0.5, 1e-9, 2e-9, 3e-9, 10, 90, 100, 4, 5}, .seconds = 60, .layers = 1};
+    struct progress p = {.findings = {0.5, 1e-9, 2e-9, 3e-9, 10, 90, 100, 4, 5}, .seconds = 60};
     p.left.count = 2;
-    p.left.pieces[0] = (struct piece){
-        .block = {10, 20, 30, 40}, .k = 16, .place = 1, .hashed = true, .sum = 0xfedcba9876543210};
+    p.left.pieces[0] = (struct piece){.block = {10, 20, 30, 40},
+                                      .k = 16,
+                                      .layers = 1,
+                                      .place = 1,
+                                      .hashed = true,
+                                      .sum = 0xfedcba9876543210};
     p.left.pieces[1] = (struct piece){.block = {40, 0, 60, 90}, .again = true};
     for (int i = 0; i < ROW_GROUPS; i++)
         p.checksums.sums[i] =
@@ -67,6 +70,7 @@ static void test_what_is_saved_is_found(void **state)
         assert_memory_equal(&found.checksums, &saved.checksums, sizeof saved.checksums);
         assert_int_equal(found.trusted, saved.trusted);
         assert_int_equal(found.left.count, 2);
+        assert_int_equal(found.left.pieces[0].layers, 1);
         assert_true(found.left.pieces[0].sum == saved.left.pieces[0].sum && found.saved);
     }
     close_journal(&file);

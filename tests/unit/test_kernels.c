@@ -110,7 +110,7 @@ static void test_the_planner_has_the_rates(void **state)
         }
     for (int id = 0; id < ALGORITHM_COUNT; id++) {
         struct machine m = make_machine(1, (size_t)8 << 30, (size_t)8 << 30, id != ALGORITHM_CPU);
-        struct plan_request request = {.layers = 1, .algorithm = (enum algorithm)id};
+        struct plan_request request = {.algorithm = (enum algorithm)id};
         struct plan plan;
         struct error err = {0};
         if (is_of_bytes(kernels[id]))

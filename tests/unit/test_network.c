@@ -196,7 +196,7 @@ static void test_any_plan_ends(void **state)
         struct machine m = make_machine(2 + (int)random_below(RANKS_MAX - 2),
                                         (size_t)1 << (12 + random_below(6)), host, random_below(2));
         m.ranks_per_node = 1 + (int)random_below(min_i64(m.ranks, 5));
-        struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_CPU};
+        struct plan_request request = {.algorithm = ALGORITHM_CPU};
         request.tile_rows = 1 + random_below(min_i64(p.m, 40));
         request.tile_cols = 1 + random_below(min_i64(p.n, 40));
         request.slab = 1 + random_below(60);
@@ -227,8 +227,7 @@ static void test_the_rate_that_is_planned(void **state)
             const int64_t parts = 32, slabs = 40;
             struct problem p = make_problem(nodes, 512, 64 * slabs, 1);
             struct machine m = make_machine(nodes, 1 << 24, 1 << 28, true);
-            struct plan_request request = {.layers = 1,
-                                           .algorithm = ALGORITHM_CPU,
+            struct plan_request request = {.algorithm = ALGORITHM_CPU,
                                            .grid_rows = nodes,
                                            .grid_cols = 1,
                                            .tile_rows = 1,

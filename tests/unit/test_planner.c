@@ -45,8 +45,7 @@ static void test_random_plans(void **state)
         struct machine m = make_machine(1 + (int)random_below(12), device, host, random_below(2));
         m.ranks_per_node = 1 + (int)random_below(m.ranks);
         enum algorithm algorithm = random_below(3) ? ALGORITHM_CPU : ALGORITHM_CUBLAS;
-        struct plan_request request = {
-            .layers = 1, .verify = random_below(2), .algorithm = algorithm};
+        struct plan_request request = {.verify = random_below(2), .algorithm = algorithm};
         if (random_below(4) == 0) {
             request.grid_rows = 1 + (int)random_below(m.ranks);
             request.grid_cols = m.ranks / request.grid_rows;
@@ -177,7 +176,7 @@ static void test_a_month_of_work(void **state)
     (void)state;
     struct problem p = make_problem(100000, 100000, INT64_C(1) << 40, 1);
     struct machine m = make_machine(16, 1 << 30, (size_t)8 << 30, true);
-    struct plan_request request = {.layers = 1, .tile_rows = 1000, .tile_cols = 1000, .slab = 4096};
+    struct plan_request request = {.tile_rows = 1000, .tile_cols = 1000, .slab = 4096};
     struct plan plan;
     struct error err = {0};
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);

@@ -25,25 +25,10 @@ static void test_impossible_requests(void **state)
     assert_refused(&request, EXIT_USAGE, "C is only 1000x1000");
 }
 
-/* Requests for layers fail likewise; lack of memory is reported only if nothing else is wrong. */
-static void test_impossible_layers(void **state)
-{
-    (void)state;
-    struct plan_request request = {.layers = 3};
-    assert_refused(&request, EXIT_USAGE, "cannot be divided into 3 layers of equal ranks");
-    request = (struct plan_request){.layers = 2, .grid_rows = 4, .grid_cols = 1};
-    assert_refused(&request, EXIT_USAGE, "--grid 4x1 needs 4 ranks, a layer of --split-k has 2");
-    request = (struct plan_request){.layers = 2, .tile_rows = 1001, .tile_cols = 1, .slab = 1};
-    assert_refused(&request, EXIT_USAGE, "C is only 1000x1000");
-    request = (struct plan_request){.layers = 2};
-    assert_refused(&request, EXIT_RESOURCES, "ranks, cannot hold all of C");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_impossible_requests),
-        cmocka_unit_test(test_impossible_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static void test_last_tile(void **state)
     struct problem p = make_problem(4096, 4096, 4096, 1);
     struct machine m = make_machine(1, (size_t)1 << 30, (size_t)4 << 30, true);
     struct plan_request request = {
-        .layers = 1, .tile_rows = 2048, .tile_cols = 4096, .slab = 512, .algorithm = ALGORITHM_CPU};
+        .tile_rows = 2048, .tile_cols = 4096, .slab = 512, .algorithm = ALGORITHM_CPU};
     m.disk_read_bytes_per_s = 1e8;
     m.disk_write_bytes_per_s = 1e9;
     m.disk_run_bytes = 1;
@@ -59,7 +59,7 @@ static void test_limit(void **state)
 {
     (void)state;
     struct plan_request request = {
-        .layers = 1, .tile_rows = 2048, .tile_cols = 4096, .slab = 512, .algorithm = ALGORITHM_CPU};
+        .tile_rows = 2048, .tile_cols = 4096, .slab = 512, .algorithm = ALGORITHM_CPU};
     assert_limits(&request);
     request.tile_rows = request.slab = 4096;
     assert_limits(&request);
@@ -73,7 +73,7 @@ static void test_kept(void **state)
     struct problem p = make_problem(4096, 4096, 4096, 1);
     struct machine m = make_machine(1, (size_t)80 << 20, (size_t)4 << 30, true);
     struct plan_request request = {
-        .layers = 1, .tile_rows = 1024, .tile_cols = 4096, .slab = 256, .algorithm = ALGORITHM_CPU};
+        .tile_rows = 1024, .tile_cols = 4096, .slab = 256, .algorithm = ALGORITHM_CPU};
     m.disk_read_bytes_per_s = 1e9;
     m.disk_write_bytes_per_s = 1e11;
     m.disk_run_bytes = 1;
@@ -119,7 +119,7 @@ static void test_chosen_grid(void **state)
             continue;
         struct problem p = make_problem(cases[i].m, cases[i].n, cases[i].k, 1);
         struct machine m = cluster(cases[i].ranks, cases[i].device_memory);
-        struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TMA};
+        struct plan_request request = {.algorithm = ALGORITHM_TMA};
         struct plan plan = planned(&p, &m, &request);
         double chosen = simulated(&p, &m, &request, &plan).wall_s;
         assert_near(plan.roofline.seconds, chosen, 0.2);
@@ -149,7 +149,7 @@ static void test_ranks_left_out(void **state)
     struct problem p = make_problem(300000, 300000, 300000, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases - brief(); i++) {
         struct machine m = cluster(cases[i].ranks, (size_t)140e9);
-        struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TMA};
+        struct plan_request request = {.algorithm = ALGORITHM_TMA};
         struct plan plan = planned(&p, &m, &request);
         int in = plan.grid_rows * plan.grid_cols;
         assert_int_equal(in == m.ranks, cases[i].all);
@@ -175,7 +175,7 @@ static void test_uneven_nodes(void **state)
     (void)state;
     static const int cases[][2] = {{23, 4}, {37, 4}, {37, 8}, {58, 4}, {58, 8}, {127, 8}};
     struct problem p = make_problem(300000, 300000, 300000, 1);
-    struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TMA};
+    struct plan_request request = {.algorithm = ALGORITHM_TMA};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i += brief() ? 2 : 1) {
         struct machine m = cluster(cases[i][0], (size_t)140e9);
         m.ranks_per_node = cases[i][1];
@@ -207,7 +207,7 @@ static void test_wrong_rates(void **state)
     (void)state;
     static const double wrong[] = {0.8, 1.25};
     struct problem p = make_problem(49152, 49152, 49152, 1);
-    struct plan_request request = {.layers = 1, .verify = true, .algorithm = ALGORITHM_TENSOR};
+    struct plan_request request = {.verify = true, .algorithm = ALGORITHM_TENSOR};
     for (int gigabytes = 1; gigabytes <= 16; gigabytes *= 2) {
         struct machine m = in_memory((size_t)gigabytes << 30, 1);
         struct plan best = planned(&p, &m, &request);
@@ -237,7 +237,7 @@ static void test_reading_beside_copies(void **state)
     for (int ranks = 1; ranks <= 2; ranks++) {
         struct machine m = in_memory((size_t)4 << 30, 1);
         struct plan_request request = {
-            .layers = 1, .grid_rows = ranks, .grid_cols = 1, .algorithm = ALGORITHM_TENSOR};
+            .grid_rows = ranks, .grid_cols = 1, .algorithm = ALGORITHM_TENSOR};
         m.ranks = m.ranks_per_node = ranks;
         struct machine disk = m;
         disk.files_in_memory = disk.output_in_memory = false;
@@ -266,8 +266,7 @@ static void test_measured_in_memory(void **state)
     struct problem p = make_problem(49152, 49152, 49152, 1);
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct machine m = in_memory((size_t)runs[i].gigabytes << 30, 1);
-        struct plan_request request = {.layers = 1,
-                                       .verify = true,
+        struct plan_request request = {.verify = true,
                                        .algorithm = ALGORITHM_TENSOR,
                                        .tile_rows = runs[i].rows,
                                        .tile_cols = runs[i].cols,

@@ -7,6 +7,7 @@
 #include "quantity.h"
 #include "schedule.h"
 #include "simulate_fixture.h"
+#include "sums.h"
 
 /* h200-node.json and cluster-64.json. */
 static struct machine make_h200(bool cluster, int ranks)
@@ -45,10 +46,13 @@ static struct problem random_shape(void)
         n = random_below(4) ? random_extent(1, 1e6) : m;
         k = random_extent(1, 1e7);
     } while ((double)m * (double)n * (double)k > 1e16);
-    return make_problem(m, n, k, (int)random_below(8));
+    struct problem p = make_problem(m, n, k, (int)random_below(8));
+    p.k_whole = k;
+    p.blocks.steps = sums_block(&p);
+    return p;
 }
 
-static const struct plan_request plain = {.layers = 1, .verify = true, .algorithm = ALGORITHM_TMA};
+static const struct plan_request plain = {.verify = true, .algorithm = ALGORITHM_TMA};
 
 static double seconds_of(const struct problem *p, bool cluster, int ranks, struct plan *plan)
 {

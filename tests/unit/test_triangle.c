@@ -25,8 +25,8 @@ static struct problem at_origin(const struct problem *p)
 static bool plan_first(const struct problem *p, const struct machine *m, struct work *work,
                        struct problem *part, struct plan *plan)
 {
-    const struct plan_request request = {
-        .layers = 1, .verify = true, .algorithm = m->gpu ? ALGORITHM_TMA : ALGORITHM_CPU};
+    const struct plan_request request = {.verify = true,
+                                         .algorithm = m->gpu ? ALGORITHM_TMA : ALGORITHM_CPU};
     for (;;) {
         struct error err = {0};
         *part = work_problem(p, &work->pieces[0]);
