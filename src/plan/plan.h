@@ -67,7 +67,6 @@ struct plan {
     size_t spare_bytes;        /* host memory for more slots out */
     int64_t buffers[2];        /* device panels of A, of B */
     int tiles;                 /* of C on the device (plan_choose_tiles) */
-    int levels;                /* sums of the tile at work that may wait there (sums.h) */
     int64_t kept[2];           /* panels of A, of B that a node keeps of each line (cache.h) */
     size_t cache_bytes;        /* of all of them, on a node */
     int compute_threads;       /* of the CPU device; fewer where the memory is small */

@@ -7,6 +7,7 @@
 #include "problem_scaling.h"
 #include "quantity.h"
 #include "schedule.h"
+#include "sums.h"
 
 enum {
     RESIDUES_PART = 3, /* products in residues work in at most this part of its memory */
@@ -149,7 +150,8 @@ size_t plan_device_bytes(const struct query *q, const struct plan *plan)
 {
     const struct problem *p = q->p;
     size_t bytes = kernels[q->request->algorithm]->workspace +
-                   (size_t)(plan->tiles + plan->levels) * plan_panel_bytes(p, plan, OPERAND_C);
+                   (size_t)(plan->tiles + sums_waiting(p, plan->layers)) *
+                       plan_panel_bytes(p, plan, OPERAND_C);
     if (plan->slabs > 0) {
         for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
             bytes += (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, operand) +

@@ -6,7 +6,6 @@
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
-#include "sums.h"
 
 enum {
     SLOT_MAX = 16 << 20,
@@ -222,7 +221,6 @@ void plan_set_counts(const struct query *q, struct plan *plan)
     plan->supers_down = ceil_div(p->m, plan->tile_rows * plan->grid_rows);
     plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
     plan->slabs = problem_reads_ab(p) ? schedule_slabs(p, plan->slab) : 0;
-    plan->levels = sums_levels(p);
 
     plan_set_turns(p, plan);
 

@@ -48,6 +48,11 @@ int64_t sums_layer_blocks(const struct problem *whole, int layers)
     return ((int64_t)1 << levels_of(blocks)) / layers;
 }
 
+int sums_waiting(const struct problem *whole, int layers)
+{
+    return levels_of(sums_layer_blocks(whole, layers));
+}
+
 int sums_saved(const struct problem *whole, int layers)
 {
     return sums_place(whole, layers, layers, -1);
@@ -55,7 +60,7 @@ int sums_saved(const struct problem *whole, int layers)
 
 int sums_place(const struct problem *whole, int layers, int layer, int level)
 {
-    return layer * (levels_of(sums_layer_blocks(whole, layers)) + 1) + level + 1;
+    return layer * (sums_waiting(whole, layers) + 1) + level + 1;
 }
 
 struct sums_there sums_there(const struct problem *p, int64_t done)

@@ -45,6 +45,9 @@ struct sums_there sums_there(const struct problem *p, int64_t done);
  * fewer; a power of two. */
 int64_t sums_layer_blocks(const struct problem *whole, int layers);
 
+/* Sums that may wait in each of so many layers of the whole product, or of a part of it. */
+int sums_waiting(const struct problem *whole, int layers);
+
 /* In a file of saved sums matrices as large as C lie one below the other: so many of them, and the
  * place of one of a layer's. */
 int sums_saved(const struct problem *whole, int layers);

@@ -7,6 +7,7 @@
 #include "phase.h"
 #include "run.h"
 #include "save.h"
+#include "sums.h"
 
 /* Reading through an empty page cache is this many times slower than past it. */
 enum { CACHE_PAYS_OFF = 4 };
@@ -48,7 +49,7 @@ static void *carve_memory(struct run *run)
     enum algorithm algorithm = run->request->algorithm;
     for (int i = 0; i < plan->tiles; i++)
         run->sums.tiles[i] = carve(run, plan_panel_bytes(p, plan, OPERAND_C));
-    for (int i = 0; i < plan->levels; i++)
+    for (int i = 0; i < sums_waiting(p, plan->layers); i++)
         run->sums.waiting[i] = carve(run, plan_panel_bytes(p, plan, OPERAND_C));
     run->acc = (struct device_matrix){
         .type = p->sums, .memory = run->sums.tiles[0], .ld = plan->ld[OPERAND_C]};
