@@ -223,10 +223,10 @@ static bool next_part(struct cursor *c)
  * from slab to slab, so that the turns of the readers do. */
 static int64_t count_parts(const struct cursor *c, const struct transfer *t)
 {
-    struct transfer first = *t;
+    struct transfer last = *t; /* the first one may be shorter */
     struct block_cut cut = schedule_cut(c->problem, c->plan, t->operand);
-    first.slab = 0;
-    struct block panel = line_panel(c, &first);
+    last.slab = c->plan->slabs - 1;
+    struct block panel = line_panel(c, &last);
     int64_t slabs = t->super * c->plan->slabs + t->slab;
     return slabs * block_cut_parts(&panel, &cut) + t->part;
 }

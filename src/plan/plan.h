@@ -56,7 +56,8 @@ struct plan {
     int64_t node_lines[2];      /* the most rows, columns of the grid in which a node has ranks */
     int strips;                 /* of a triangle's highest band, at most */
     int64_t tile_rows, tile_cols,
-        slab; /* the largest of each; slab is a multiple of GEMM_QUANTUM */
+        slab;           /* the largest of each; slab is a multiple of GEMM_QUANTUM */
+    int64_t slab_short; /* steps of k by which the first slab is shorter than the others */
     int64_t supers_down, supers_across; /* super-blocks */
     int64_t slabs;                      /* pieces of k; 0 when A and B are not read */
     int64_t ld[OPERAND_COUNT]; /* elements between the rows of what is multiplied, of the tile */

@@ -153,8 +153,8 @@ static int64_t whole_slab(const struct problem *p, int64_t steps)
     return min_i64(round_up(slab, problem_quantum(p)), round_up(k, GEMM_QUANTUM));
 }
 
-/* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */
-static int64_t whole_chunks(const struct problem *p, int64_t slab)
+/* Slabs that are longer than a chunk end with one, so that none is decoded twice. */
+static int64_t slab_unit(const struct problem *p, int64_t slab)
 {
     const struct matrix *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     struct block of_a = {0, 0, a->chunk_rows, a->chunk_cols},
@@ -163,9 +163,17 @@ static int64_t whole_chunks(const struct problem *p, int64_t slab)
     of_b = embedding_of_file(p, OPERAND_B, &of_b);
     int64_t chunk =
         max_i64(p->trans[0] ? of_a.rows : of_a.cols, p->trans[1] ? of_b.cols : of_b.rows);
-    if (chunk == 0 || chunk % problem_quantum(p) || slab < chunk)
-        return slab;
-    return whole_slab(p, round_up(slab, chunk));
+    bool fits = chunk > 0 && chunk % problem_quantum(p) == 0 && slab >= chunk;
+    return fits ? chunk : problem_quantum(p);
+}
+
+/* Slabs of so many steps, of which the first one has what is left of k: products begin early. */
+static void set_slabs(const struct problem *p, int64_t steps, struct plan *plan)
+{
+    const int64_t unit = slab_unit(p, whole_slab(p, steps));
+    plan->slab = whole_slab(p, round_up(steps, unit));
+    plan->slab_short =
+        p->blocks.steps > 0 ? 0 : max_i64(0, round_up(p->k, plan->slab) - round_up(p->k, unit));
 }
 
 /* A triangle is one super-block of a tile a rank, so only the slabs are to choose. */
@@ -182,21 +190,24 @@ static void try_triangle(const struct query *q, struct plan *plan, struct plan *
 }
 
 /* All slabs for one grid: the whole of k, or of a block of sums, its half, its third ... and one
- * quantum.  Products in residues on a GPU have one quantum alone: so long the workspace can hold
- * what was converted. */
+ * quantum.  A triangle that waits for all of a panel may have 4/5, 4/6 ... of k, too.  Products in
+ * residues on a GPU have one quantum alone: so long the workspace can hold what was converted. */
 static void search_slabs(const struct query *q, struct plan *plan, struct plan *best)
 {
-    int64_t quantum = problem_quantum(q->p), pieces = 0;
-    int64_t most = problem_reads_ab(q->p) ? ceil_div(longest(q->p), quantum) : 1;
+    int64_t quantum = problem_quantum(q->p), quarters = 0;
+    int64_t most = 4 * (problem_reads_ab(q->p) ? ceil_div(longest(q->p), quantum) : 1);
     bool shortest = q->p->moduli > 0 && q->machine->gpu;
+    bool fine =
+        problem_is_triangle(q->p) && !plan_comes_by_rows(q->p, plan) && q->p->blocks.steps == 0;
     do {
-        pieces = shortest ? most : min_i64(most, pieces + 1 + pieces / 4);
-        plan->slab = whole_chunks(q->p, whole_slab(q->p, quantum * ceil_div(most, pieces)));
+        quarters += fine && quarters >= 4 && quarters < 12 ? 1 : 4 + quarters / 16 * 4;
+        quarters = shortest ? most : min_i64(most, quarters);
+        set_slabs(q->p, quantum * ceil_div(most, quarters), plan);
         if (problem_is_triangle(q->p))
             try_triangle(q, plan, best);
         else
             search_tiles(q, plan, best);
-    } while (pieces < most);
+    } while (quarters < most);
 }
 
 /* The ranks of a node form a block of the grid, where they fill one: the one with the shortest

@@ -220,7 +220,7 @@ void plan_set_counts(const struct query *q, struct plan *plan)
     const struct problem *p = q->p;
     plan->supers_down = ceil_div(p->m, plan->tile_rows * plan->grid_rows);
     plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
-    plan->slabs = problem_reads_ab(p) ? schedule_slabs(p, plan->slab) : 0;
+    plan->slabs = problem_reads_ab(p) ? schedule_slabs(p, plan) : 0;
 
     plan_set_turns(p, plan);
 

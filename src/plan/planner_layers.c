@@ -27,7 +27,7 @@ struct problem plan_layer_problem(const struct problem *p, const struct plan *pl
 struct plan plan_layer(const struct plan *plan, const struct problem *part)
 {
     struct plan own = *plan;
-    own.slabs = plan->slabs > 0 ? schedule_slabs(part, plan->slab) : 0;
+    own.slabs = plan->slabs > 0 ? schedule_slabs(part, plan) : 0;
     return own;
 }
 

@@ -24,12 +24,16 @@ static double device_seconds(const struct query *q, const struct plan *plan,
     return work->gemm + fmax(0, leave - beside) + moving;
 }
 
-/* The first super-block: all waits for its first slab, or its last slab for all that comes. */
+/* The first super-block: all waits for its first slab, the rest for the second, or the last slab
+ * for all that comes. */
 static double first_seconds(const struct query *q, const struct plan *plan, double feed,
                             double device)
 {
-    double slabs = (double)max_i64(plan->slabs, 1), last;
-    double wait = plan_longest_wait(q->p, plan, feed / slabs, device / slabs, &last);
+    const bool several = plan->slabs > 1;
+    const double part = several ? (double)plan->slab / (double)q->p->k : 1,
+                 first = several ? (double)schedule_k(q->p, plan, 1) / (double)q->p->k : 0;
+    double last, wait = plan_longest_wait(q->p, plan, feed * part, device * part, &last);
+    wait = fmax(wait * first / part, first * (feed - device) + wait);
     double hops = fmax(plan_hops_seconds(q->p, q->machine, plan, OPERAND_A, feed),
                        plan_hops_seconds(q->p, q->machine, plan, OPERAND_B, feed));
     return fmax(feed + last, device + wait + hops);

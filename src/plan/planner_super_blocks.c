@@ -106,7 +106,7 @@ static struct work_needs set_work(const struct query *q, const struct plan *plan
                               .write = plan_write_seconds(q, plan, bytes)};
     if (plan->slabs > 0) {
         work.gemm = plan_product_seconds(p, machine, q->request, plan, &product);
-        work.slab = work.gemm / (double)plan->slabs;
+        work.slab = work.gemm * (1 - (double)schedule_k(p, plan, plan->slabs - 1) / (double)p->k);
     }
     work.lost = machine->files_in_memory ? 0 : bytes / machine->disk_read_bytes_per_s;
     return work;

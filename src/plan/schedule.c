@@ -90,33 +90,40 @@ static int64_t steps_of_first(const struct problem *p)
                : min_i64(p->k, p->blocks.steps - (p->k_first - p->blocks.origin) % p->blocks.steps);
 }
 
-int64_t schedule_slabs(const struct problem *p, int64_t slab)
+/* Slabs of these steps, the first of which may be shorter. */
+static int64_t slabs_of_first(const struct problem *p, const struct plan *plan)
 {
-    const int64_t first = steps_of_first(p), more = p->k - first;
-    int64_t slabs = ceil_div(first, slab);
+    return ceil_div(steps_of_first(p) + plan->slab_short, plan->slab);
+}
+
+int64_t schedule_slabs(const struct problem *p, const struct plan *plan)
+{
+    const int64_t more = p->k - steps_of_first(p);
+    int64_t slabs = slabs_of_first(p, plan);
     if (more > 0)
-        slabs += more / p->blocks.steps * ceil_div(p->blocks.steps, slab) +
-                 ceil_div(more % p->blocks.steps, slab);
+        slabs += more / p->blocks.steps * ceil_div(p->blocks.steps, plan->slab) +
+                 ceil_div(more % p->blocks.steps, plan->slab);
     return slabs;
 }
 
 struct slab schedule_slab(const struct problem *p, const struct plan *plan, int64_t slab)
 {
-    const int64_t head = steps_of_first(p), of_head = ceil_div(head, plan->slab);
-    int64_t start = slab * plan->slab, end = head;
+    const int64_t head = steps_of_first(p), of_head = slabs_of_first(p, plan);
+    int64_t start = slab * plan->slab - plan->slab_short, begin = 0, end = head;
     if (slab >= of_head && p->blocks.steps > 0) {
-        const int64_t each = ceil_div(p->blocks.steps, plan->slab), block = (slab - of_head) / each;
-        start = head + block * p->blocks.steps + (slab - of_head) % each * plan->slab;
-        end = min_i64(p->k, head + (block + 1) * p->blocks.steps);
+        const int64_t each = ceil_div(p->blocks.steps, plan->slab);
+        begin = head + (slab - of_head) / each * p->blocks.steps;
+        end = min_i64(p->k, begin + p->blocks.steps);
+        start = begin + (slab - of_head) % each * plan->slab;
     }
-    start = min_i64(start, end);
-    const int64_t size = min_i64(plan->slab, end - start),
-                  done = p->k_first + start - p->blocks.origin;
+    const int64_t next = min_i64(start + plan->slab, end);
+    start = min_i64(max_i64(start, begin), end);
+    const int64_t done = p->k_first + start - p->blocks.origin;
     return (struct slab){.first = p->k_first + start,
-                         .size = size,
+                         .size = next - start,
                          .block = p->blocks.steps > 0 ? done / p->blocks.steps : 0,
                          .begins = p->blocks.steps > 0 ? done % p->blocks.steps == 0 : done == 0,
-                         .ends = start + size == end};
+                         .ends = next == end};
 }
 
 struct block schedule_factor(const struct problem *p, const struct plan *plan, enum operand operand,

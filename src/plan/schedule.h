@@ -51,8 +51,8 @@ struct block schedule_panel(const struct problem *p, const struct plan *plan, en
 struct block schedule_line_panel(const struct problem *p, const struct plan *plan,
                                  enum operand operand, const struct block *tile, int64_t slab);
 
-/* Slabs of at most so many steps.  None crosses the end of a block of sums (sums.h). */
-int64_t schedule_slabs(const struct problem *p, int64_t slab);
+/* Slabs of a problem.  None crosses the end of a block of sums (sums.h). */
+int64_t schedule_slabs(const struct problem *p, const struct plan *plan);
 
 /* One of them. */
 struct slab {

@@ -218,14 +218,20 @@ static int load(struct run *run, struct reach reach, struct error *err)
     return err->code;
 }
 
-/* Bring what a strip needs and, while so many strips wait for the device, what the next ones need:
- * its queue takes the products of some twelve, and panels would wait behind a full one. */
+/* Bring what a strip needs and, while so many strips wait for the device, what the next ones need,
+ * and what has come for the next slab: its queue takes the products of some twelve, and panels
+ * would wait behind a full one. */
 static int fill(struct run *run, struct reach reach, const struct block *strip, struct error *err)
 {
     const int64_t end = run->acc.block.row + run->acc.block.rows;
+    const struct reach next = reach_slab(reach.super, reach.slab + 1);
     reach.end_row = strip->row + strip->rows;
     while (bring(run, &reach, err) == 0 && reach.end_row < end && is_busy(run, err))
         reach.end_row = min_i64(reach.end_row + run->plan->strip_rows, end);
+    while (!err->code && reach.end_row >= end && next.slab < run->plan->slabs &&
+           is_busy(run, err) && panels_come(&run->panels, &next) &&
+           panels_bring(&run->panels, &next, err))
+        ;
     return err->code;
 }
 

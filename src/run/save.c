@@ -64,7 +64,7 @@ void save_open(struct run *run)
         last.k_first += (plan->layers - 1) * plan->layer_k - last.blocks.origin;
         last.blocks.origin = (plan->layers - 1) * plan->layer_k;
         last.k = last.k_whole - last.k_first;
-        s->common = schedule_slabs(&last, plan->slab);
+        s->common = schedule_slabs(&last, plan);
         steps = (double)s->common;
     }
     s->most_gap = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline.seconds, 1e9));

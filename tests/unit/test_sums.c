@@ -130,8 +130,10 @@ static void test_slabs(void **state)
         p.blocks.origin = random_below(2) ? p.blocks.origin : 0;
         p.k = whole - p.k_first;
         const int64_t longest = p.blocks.steps ? p.blocks.steps : whole;
-        const struct plan plan = {.slab = 1 + random_below((int)longest)};
-        const int64_t slabs = schedule_slabs(&p, plan.slab);
+        const int64_t size = 1 + random_below((int)longest);
+        const struct plan plan = {.slab = size,
+                                  .slab_short = p.blocks.steps ? 0 : random_below((int)size)};
+        const int64_t slabs = schedule_slabs(&p, &plan);
         int64_t at = p.k_first;
         for (int64_t j = 0; j < slabs; j++) {
             const struct slab slab = schedule_slab(&p, &plan, j);

@@ -159,6 +159,33 @@ static void test_lower_half(void **state)
     }
 }
 
+/* Where products wait for all of a panel, the first slab is short and the last one long; the slabs
+ * are all of k in its order, and begin where the kernels' steps do. */
+static void test_short_first_slab(void **state)
+{
+    (void)state;
+    struct problem p = make_symmetric(49152, 49150, 1 | 2);
+    struct machine m = make_machine(1, (size_t)140 << 30, (size_t)50 << 30, true);
+    m.files_in_memory = m.output_in_memory = true;
+    m.disk_read_bytes_per_s = 40e9;
+    m.disk_write_bytes_per_s = 12e9;
+    struct work work;
+    struct problem part;
+    struct plan plan;
+    work_begin(&work, &p);
+    assert_true(plan_first(&p, &m, &work, &part, &plan));
+    assert_true(plan.slabs == 2 && plan.slab > part.k / 2);
+    const struct block tile = schedule_tile(&part, &plan, 0, 0);
+    int64_t k = 0;
+    for (int64_t slab = 0; slab < plan.slabs; slab++) {
+        const struct block b = schedule_factor(&part, &plan, OPERAND_B, &tile, slab);
+        assert_true(b.row == k && k % problem_quantum(&part) == 0 &&
+                    k == schedule_k(&part, &plan, slab));
+        k += b.rows;
+    }
+    assert_int_equal(k, part.k);
+}
+
 /* Of real and of complex elements. */
 static void check_complete(const struct problem *p)
 {
@@ -223,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_random_products),    cmocka_unit_test(test_balance),
         cmocka_unit_test(test_balance_of_columns), cmocka_unit_test(test_lower_half),
         cmocka_unit_test(test_complete),           cmocka_unit_test(test_validity),
+        cmocka_unit_test(test_short_first_slab),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
