@@ -327,8 +327,8 @@ static int read_c(struct full_check *f, const struct source *c, struct error *er
 /* The first row that is wrong for certain; -1: none.  The error of sums of k products in any order,
  * scaled and added to beta C0, is at most (k + 4) u (|alpha| |op(A)| |op(B)| + |beta| |C0|), and 4
  * more where alpha and beta are complex, which turn the two errors of an element; terms of second
- * order are covered for k u < 2.  Of products in residues their blocks are added, and then blocks of
- * k (sums.h), each of which has one of them or more. */
+ * order are covered for k u < 2.  Of products in residues their blocks are added, and then blocks
+ * of k (sums.h), each of which has one of them or more. */
 static int64_t judge_rows(struct full_check *f, struct verify *v)
 {
     const struct problem *p = f->problem;
