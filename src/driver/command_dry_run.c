@@ -101,8 +101,10 @@ static void plan(struct invocation *c, bool here)
     const struct prober alone = {0, 1};
     assume_written(job);
     double computers = (double)ceil_div(m->ranks, m->ranks_per_node);
-    if (here)
+    if (here) {
         machine_see_disk(computers * machine_probe_disk(p, &alone, m), m);
+        machine_see_products(machine_probe_products(p, m->ranks_per_node, m), p->type, m);
+    }
     work_begin(&job->progress.left, p);
     job_foresee(&c->caller, m, job, &c->outlook, &c->err);
 }

@@ -144,11 +144,21 @@ static void probe_disk(struct machine *m, const struct problem *p, const struct 
     machine_see_disk((double)comm_min(comm, (uint64_t)all) * comm->computers, m);
 }
 
+/* Likewise, all at the same time: the slowest rank counts for all. */
+static void probe_products(struct machine *m, const struct problem *p, const struct comm *comm)
+{
+    comm_barrier(comm);
+    const double rate = machine_probe_products(p, comm->local_size, m);
+    machine_see_products((double)comm_min(comm, (uint64_t)rate), p->type, m);
+}
+
 void hardware_probe(const struct caller *caller, const struct problem *p, struct hardware *h)
 {
-    phase_begin("measuring the disk", 0);
-    if (!caller->options->resources.machine[0])
+    phase_begin("measuring rates", 0);
+    if (!caller->options->resources.machine[0]) {
         probe_disk(&h->machine, p, caller->comm);
+        probe_products(&h->machine, p, caller->comm);
+    }
     comm_share(caller->comm, &h->machine, sizeof h->machine, 0);
 }
 

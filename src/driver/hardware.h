@@ -23,7 +23,8 @@ int hardware_find(const struct caller *caller, struct hardware *hardware, struct
 /* Collective.  Likewise, without a device: for what is only read. */
 int hardware_find_host(const struct caller *caller, struct hardware *hardware, struct error *err);
 
-/* Collective.  Measure how fast the problem's files are, unless a machine file states that. */
+/* Collective.  Measure how fast the problem's files are read and, on CPUs, how fast its matrices
+ * are multiplied, unless a machine file states that. */
 void hardware_probe(const struct caller *caller, const struct problem *problem,
                     struct hardware *hardware);
 

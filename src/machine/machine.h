@@ -1,9 +1,10 @@
 /* The machine: what each rank may use, and how fast the links are.
  *
  * Memories are read from the machine or given by the user.  Rates are assumed from the kind of
- * device; that of reading files, and that of copies to a GPU where it is not the usual one, are
- * measured, unless a machine file states them.  Rates decide on the plan and its prediction, never
- * on the bits of the result, unless --split-k auto lets the plan choose the parts of k. */
+ * device; those of reading files and of products on a CPU, and that of copies to a GPU where it is
+ * not the usual one, are measured, unless a machine file is given.  Rates decide on the plan and
+ * its prediction, never on the bits of the result, unless --split-k auto lets the plan choose the
+ * parts of k. */
 #pragma once
 
 #include <stdbool.h>
@@ -87,6 +88,15 @@ double machine_probe_disk(const struct problem *p, const struct prober *prober,
 
 /* Set the rate of the file system to what it was measured to give all computers; 0: leave it. */
 void machine_see_disk(double rate, struct machine *machine);
+
+/* Measure how fast each of so many ranks of this computer multiplies on the CPU, in operations a
+ * second: products of the shape and layout of the problem's, for about a hundredth of a second.  0
+ * on a GPU, for small problems, and where there is no memory for that. */
+double machine_probe_products(const struct problem *p, int local_ranks,
+                              const struct machine *machine);
+
+/* Set the rate of products of the type to what it was measured to be; 0: leave it. */
+void machine_see_products(double rate, enum scalar type, struct machine *machine);
 
 /* Bytes a second that a node's threads write to files in memory, if all of them do nothing else. */
 double machine_write_by_threads(const struct machine *machine);

@@ -225,6 +225,25 @@ def test_numbers_say_where_they_are_from(source):
     assert json.loads(path.read_text())["machine"] == stated
 
 
+@each("shape", [(3000, 3000, 3000), (200, 200, 600_000)])
+def test_products_are_measured_on_a_cpu(tmp_path, shape):
+    """The rate of large products on this CPU is measured, of their type; a machine file's, or of small ones, is not."""
+    m, n, k = shape
+    path, file = tmp_path / "report.json", tmp_path / "input.h5"
+    sparse(file, "A", (m, k), "f8")
+    sparse(file, "B", (k, n), "f8")
+
+    def stated(*options):
+        plan(file, "--device", "cpu", "--report", path, *options)
+        found = json.loads(path.read_text())["machine"]
+        return [found["sources"][f"gemm_{name}_flops_per_s"] for name in ("double", "float")], found
+
+    sources, here = stated()
+    assert sources == ["measured", "assumed"] and 1e8 < here["gemm_double_flops_per_s"] < 1e14
+    assert stated("--type", "s")[0] == ["assumed", "measured"]
+    assert stated(*machine(tmp_path, gemm_double_flops_per_s=1e10))[0] == ["given", "assumed"]
+
+
 def test_one_prediction(source):
     """A dry run prints one prediction, that of the simulation; with -q it prints nothing else."""
     rates = machine(source.parent, **multiply(source)["machine"])
