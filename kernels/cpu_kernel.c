@@ -35,6 +35,7 @@ enum {
     LINE_BYTES = 64,
     PACK_STEPS = 8, /* k steps per pass of a transposing pack: one cache line of doubles */
     CHAIN_ROWS = 4, /* rows that project sums at a time */
+    ROWS_AHEAD = 8, /* of a sketch, that are fetched before they are needed */
     DOUBLES = VECTOR_BYTES / sizeof(double),
     LANE_VECTORS = CLASSES_MAX / DOUBLES,
     PAIRS = VECTOR_BYTES / sizeof(int32_t),
@@ -56,6 +57,21 @@ typedef int64_t bits __attribute__((vector_size(VECTOR_BYTES)));
 static inline doubles absolute(doubles x)
 {
     return (doubles)((bits)x & INT64_MAX);
+}
+
+/* Sum CLASSES_MAX lanes pairwise into the first `lanes` ones. */
+static inline void join_lanes_of(doubles *lane, int lanes, double *sums)
+{
+    int half = LANE_VECTORS / 2;
+    for (; half > 0 && half * DOUBLES >= lanes; half /= 2)
+        for (int v = 0; v < half; v++)
+            lane[v] += lane[v + half];
+    for (int v = 0; v * DOUBLES < lanes; v++)
+        for (int l = 0; l < DOUBLES; l++)
+            sums[v * DOUBLES + l] = lane[v][l];
+    for (half = DOUBLES / 2; half >= lanes; half /= 2)
+        for (int l = 0; l < half; l++)
+            sums[l] += sums[l + half];
 }
 
 #include "cpu_kernel_pieces.h"

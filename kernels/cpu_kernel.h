@@ -68,10 +68,11 @@ struct cpu_kernel {
     /* Likewise, of n pairs (struct combine in vector.h). */
     void (*combine_pairs)(int64_t n, const double alpha[2], const void *x, const double beta[2],
                           const void *y, void *out);
-    /* The inner loops of sketch, with CLASSES_MAX lanes: all lanes of row i; or one lane down the
-     * columns `cols`, at most SKETCH_PIECE.  Each returns the number of excluded elements. */
-    int64_t (*sketch_row)(const struct sketch *s, int64_t i, double largest, double *sums,
-                          double *squares);
+    /* The inner loops of sketch, with CLASSES_MAX lanes: those of row i, summed pairwise into
+     * `lanes`; or one lane down the columns `cols`, at most SKETCH_PIECE.  Each returns the number
+     * of excluded elements. */
+    int64_t (*sketch_row)(const struct sketch *s, int64_t i, double largest, int lanes,
+                          double *sums, double *squares);
     int64_t (*sketch_cols)(const struct sketch *s, struct range cols, int64_t lane, double largest,
                            double *sums, double *squares);
     /* The inner loop of project, for some rows and steps of k. */

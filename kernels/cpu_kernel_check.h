@@ -12,14 +12,13 @@ static inline bool NAME(is_counted)(REAL element, double weight, double largest)
 typedef REAL NAME(memory_elements)
     __attribute__((vector_size(DOUBLES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 
-/* Add CLASSES_MAX elements of a row, one per lane; `odd` counts the excluded ones. */
-static inline __attribute__((always_inline)) void NAME(add_lanes)(const REAL *row,
-                                                                  const double *weights,
-                                                                  double largest, doubles *sums,
-                                                                  doubles *squares, bits *odd)
+/* Add so many vectors of elements of a row, one per lane; `odd` counts the excluded ones. */
+static inline __attribute__((always_inline)) void
+NAME(add_lanes)(const REAL *row, const double *weights, const int vectors, double largest,
+                doubles *sums, doubles *squares, bits *odd)
 {
 #pragma GCC unroll 32
-    for (int v = 0; v < LANE_VECTORS; v++, row += DOUBLES, weights += DOUBLES) {
+    for (int v = 0; v < vectors; v++, row += DOUBLES, weights += DOUBLES) {
         doubles m = __builtin_convertvector(*(const NAME(memory_elements) *)row, doubles);
         doubles weight = *(const memory_doubles *)weights;
         bits counts = ((bits)(absolute(m) <= largest)) & ((bits)(weight != 0));
@@ -30,32 +29,41 @@ static inline __attribute__((always_inline)) void NAME(add_lanes)(const REAL *ro
     }
 }
 
-/* The remainder of a row, padded with zeros of weight 1, which change no sum. */
+/* The remainder of a row, its last vector padded with zeros of weight 1, which change no sum. */
 static void NAME(sketch_rest)(int64_t n, const REAL *row, const double *weights, double largest,
                               doubles *sums, doubles *squares, bits *odd)
 {
-    REAL elements[CLASSES_MAX] = {0};
-    double factors[CLASSES_MAX];
-    for (int64_t l = 0; l < CLASSES_MAX; l++) {
-        elements[l] = l < n ? row[l] : 0;
-        factors[l] = l < n ? weights[l] : 1;
+    const int64_t whole = n / DOUBLES, left = n % DOUBLES;
+    REAL elements[DOUBLES] = {0};
+    double factors[DOUBLES];
+    for (int64_t v = 0; v < whole; v++, row += DOUBLES, weights += DOUBLES)
+        NAME(add_lanes)(row, weights, 1, largest, sums + v, squares + v, odd);
+    for (int64_t l = 0; l < DOUBLES; l++) {
+        elements[l] = l < left ? row[l] : 0;
+        factors[l] = l < left ? weights[l] : 1;
     }
-    NAME(add_lanes)(elements, factors, largest, sums, squares, odd);
+    if (left > 0)
+        NAME(add_lanes)(elements, factors, 1, largest, sums + whole, squares + whole, odd);
 }
 
-static int64_t NAME(sketch_row)(const struct sketch *s, int64_t i, double largest, double *sums,
-                                double *squares)
+static int64_t NAME(sketch_row)(const struct sketch *s, int64_t i, double largest, int lanes,
+                                double *sums, double *squares)
 {
     const REAL *row = (const REAL *)s->matrix + i * s->ld;
-    doubles sum[LANE_VECTORS] = {{0}}, square[LANE_VECTORS] = {{0}};
+    doubles sum[LANE_VECTORS], square[LANE_VECTORS];
     bits odd = {0};
     int64_t j = 0, count = 0;
+    for (int64_t l = 0; l < s->cols; l += LINE_BYTES / (int64_t)sizeof(REAL))
+        __builtin_prefetch(row + ROWS_AHEAD * s->ld + l);
+#pragma GCC unroll 32
+    for (int v = 0; v < LANE_VECTORS; v++)
+        sum[v] = square[v] = (doubles){0};
     for (; j + CLASSES_MAX <= s->cols; j += CLASSES_MAX)
-        NAME(add_lanes)(row + j, s->weights + j, largest, sum, square, &odd);
+        NAME(add_lanes)(row + j, s->weights + j, LANE_VECTORS, largest, sum, square, &odd);
     if (j < s->cols)
         NAME(sketch_rest)(s->cols - j, row + j, s->weights + j, largest, sum, square, &odd);
-    memcpy(sums, sum, sizeof sum);
-    memcpy(squares, square, sizeof square);
+    join_lanes_of(sum, lanes, sums);
+    join_lanes_of(square, lanes, squares);
     for (int l = 0; l < DOUBLES; l++)
         count += odd[l];
     return count;

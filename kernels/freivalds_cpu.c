@@ -10,6 +10,7 @@
 
 enum {
     BLOCK = FREIVALDS_CHAIN, /* rows, and steps of k, of a block that fits L1 */
+    UNIT = 8,                /* rows of which blocks are made: a line of memory */
 };
 
 static double element_at(const struct sketch *s, int64_t row, int64_t col)
@@ -63,10 +64,16 @@ static double rescan(const struct sketch *s, int64_t line, int c)
     return odd;
 }
 
+/* The class of the first element, by shifts: divisions would take as long as a short line. */
+static int first_class(const struct sketch *s)
+{
+    return (int)(s->first >> __builtin_ctz((unsigned)s->deal)) & (s->classes - 1);
+}
+
 /* Store the sums of a line's class; c is relative to the class of the first element. */
 static void keep(const struct sketch *s, int64_t line, int c, double sum, double square, bool again)
 {
-    int64_t at = line * s->classes + (s->first / s->deal + c) % s->classes;
+    int64_t at = line * s->classes + ((first_class(s) + c) & (s->classes - 1));
     double odd = again ? rescan(s, line, c) : 0;
     s->sums[at] = sum + (s->accumulate ? s->sums[at] : 0);
     s->squares[at] = square + (s->accumulate ? s->squares[at] : 0);
@@ -74,24 +81,11 @@ static void keep(const struct sketch *s, int64_t line, int c, double sum, double
         s->odd[at] = odd + (s->accumulate ? s->odd[at] : 0);
 }
 
-/* Sums over lanes: one per class of a line, or one per line of a class. */
+/* Sums over lanes, one per line of a class. */
 struct lane_totals {
     double sums[SKETCH_PIECE], squares[SKETCH_PIECE];
     bool again; /* elements were excluded: rescan */
 };
-
-/* Sum the lanes of a row pairwise into the first `lanes` ones. */
-static struct lane_totals add_lanes(const struct sketch *s, int64_t i, int lanes, double largest)
-{
-    struct lane_totals t = {0};
-    t.again = cpu_kernels(0)[s->type].sketch_row(s, i, largest, t.sums, t.squares) > 0;
-    for (int half = CLASSES_MAX / 2; half >= lanes; half /= 2)
-        for (int l = 0; l < half; l++) {
-            t.sums[l] += t.sums[l + half];
-            t.squares[l] += t.squares[l + half];
-        }
-    return t;
-}
 
 /* The deal from element `at` of all lines on, which belongs to one class. */
 static struct sketch deal_of(const struct sketch *s, int64_t at)
@@ -105,21 +99,34 @@ static struct sketch deal_of(const struct sketch *s, int64_t at)
     return deal;
 }
 
-static void sketch_row(const struct sketch *s, int64_t i, double largest)
+/* A line whose classes change from deal to deal. */
+static void sketch_deals(const struct sketch *s, int64_t i, double largest)
 {
-    struct lane_totals all = {0};
-    if (s->deal == 1)
-        all = add_lanes(s, i, s->classes, largest);
-    for (int64_t at = 0; at < s->cols && s->deal > 1; at += s->deal) {
-        struct sketch deal = deal_of(s, at);
-        struct lane_totals t = add_lanes(&deal, i, 1, largest);
-        int c = freivalds_class(at, s->deal, s->classes);
-        all.sums[c] += t.sums[0];
-        all.squares[c] += t.squares[0];
-        all.again |= t.again;
+    double sums[CLASSES_MAX] = {0}, squares[CLASSES_MAX] = {0};
+    bool again = false;
+    for (int64_t at = 0; at < s->cols; at += s->deal) {
+        const struct sketch deal = deal_of(s, at);
+        const int c = freivalds_class(at, s->deal, s->classes);
+        double sum, square;
+        again |= cpu_kernels(0)[s->type].sketch_row(&deal, i, largest, 1, &sum, &square) > 0;
+        sums[c] += sum;
+        squares[c] += square;
     }
     for (int c = 0; c < s->classes; c++)
-        keep(s, i, c, all.sums[c], all.squares[c], all.again);
+        keep(s, i, c, sums[c], squares[c], again);
+}
+
+static void sketch_row(const struct sketch *s, int64_t i, double largest)
+{
+    double sums[CLASSES_MAX], squares[CLASSES_MAX];
+    if (s->deal > 1) {
+        sketch_deals(s, i, largest);
+        return;
+    }
+    const bool again =
+        cpu_kernels(0)[s->type].sketch_row(s, i, largest, s->classes, sums, squares) > 0;
+    for (int c = 0; c < s->classes; c++)
+        keep(s, i, c, sums[c], squares[c], again);
 }
 
 /* Add the lanes first, first + step, ... of some columns. */
@@ -206,10 +213,11 @@ void project_cpu(const struct project *p, int threads)
         memset(p->squares, 0, (size_t)rows * sizeof *p->squares);
     if (p->from_zero)
         memset(p->y, 0, (size_t)rows * (size_t)p->classes * sizeof *p->y);
+    const int64_t each = min_i64(BLOCK, round_up(ceil_div(rows, threads), UNIT));
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < rows; i += BLOCK)
+    for (int64_t i = 0; i < rows; i += each)
         for (int64_t k = 0; k < steps; k += BLOCK)
-            cpu_kernels(0)[p->type].project_block(p, (struct range){i, min_i64(BLOCK, rows - i)},
+            cpu_kernels(0)[p->type].project_block(p, (struct range){i, min_i64(each, rows - i)},
                                                   (struct range){k, min_i64(BLOCK, steps - k)});
 }
 
