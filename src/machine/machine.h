@@ -3,8 +3,7 @@
  * Memories are read from the machine or given by the user.  Rates are assumed from the kind of
  * device; those of reading files and of products on a CPU, and that of copies to a GPU where it is
  * not the usual one, are measured, unless a machine file is given.  Rates decide on the plan and
- * its prediction, never on the bits of the result, unless --split-k auto lets the plan choose the
- * parts of k. */
+ * its prediction, never on the bits of the result. */
 #pragma once
 
 #include <stdbool.h>

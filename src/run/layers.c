@@ -172,13 +172,6 @@ static int matrices_of(const struct run *run, struct device_matrix matrices[3])
     return check->on ? 3 : 1;
 }
 
-/* Wait until the device has added what has come. */
-static void settle(struct run *run, struct error *err)
-{
-    for (int i = 0; i < 2 && !err->code; i++)
-        run->device->sync(run->device, run->drain.c0_used[i], err);
-}
-
 /* Add up along the tree: this rank's tile and that of another layer. */
 static void add_tile(struct run *run, int other, int step, struct slot *const slots[2],
                      struct error *err)
@@ -190,7 +183,8 @@ static void add_tile(struct run *run, int other, int step, struct slot *const sl
             send_matrix(run, &matrices[i], other, slots, err);
         else
             add_matrix(run, &matrices[i], other, slots, err);
-    settle(run, err);
+    for (int i = 0; i < 2 && !err->code; i++)
+        run->device->sync(run->device, run->drain.c0_used[i], err);
     if (run->check.on)
         share_verdicts(run, other, step, slots[0]);
 }
