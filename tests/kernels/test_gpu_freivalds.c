@@ -229,6 +229,7 @@ static void try_retire(enum scalar type, int64_t rows, int64_t cols, int classes
     struct numbers weights = random_numbers((size_t)cols);
     struct numbers left_out = numbers_make((size_t)cols, sizeof(int));
     struct numbers y = random_numbers((size_t)(rows * classes));
+    struct numbers carried = random_numbers((size_t)(rows * classes));
     struct numbers found = numbers_make(1, sizeof(int));
     for (int tag = 4; tag >= 3; tag--) { /* nothing is found the first time */
         *(int *)found.host = 3;
@@ -240,6 +241,9 @@ static void try_retire(enum scalar type, int64_t rows, int64_t cols, int classes
                            .rows = rows,
                            .cols = cols,
                            .acc = with_acc ? host_at(&acc) : NULL,
+                           .waiting = {host_at(&acc), host_at(&acc)},
+                           .count = classes > 1 ? 2 : 0,
+                           .carried = carried.host,
                            .ld = acc.ld,
                            .classes = classes,
                            .deal = with_acc ? 1 : 8,
@@ -250,6 +254,8 @@ static void try_retire(enum scalar type, int64_t rows, int64_t cols, int classes
                            .tag = tag};
         struct retire gpu = r;
         gpu.acc = with_acc ? device_at(&acc, 0, 0) : NULL;
+        gpu.waiting[0] = gpu.waiting[1] = device_at(&acc, 0, 0);
+        gpu.carried = carried.device;
         gpu.weights = weights.device;
         gpu.left_out = left_out.device;
         gpu.y = y.device;
@@ -258,12 +264,14 @@ static void try_retire(enum scalar type, int64_t rows, int64_t cols, int classes
         ok(devices[0]->retire(devices[0], &gpu, &err));
         finish(devices[0], STREAM_COMPUTE);
         assert_close(&y, &y, (double)cols);
+        assert_close(&carried, &carried, 2 * (double)cols);
         assert_close(&weights, &weights, 0);
         assert_true((((double *)weights.host)[0] == 0) == (tag == 3));
     }
     numbers_free(&weights);
     numbers_free(&left_out);
     numbers_free(&y);
+    numbers_free(&carried);
     numbers_free(&found);
     matrix_free(&acc);
 }
@@ -307,6 +315,8 @@ enum {
     BEFORE,
     SQUARES,
     ODD,
+    CARRIED,
+    CARRIED_SQUARES,
     WEIGHTS,
     LEFT_OUT,
     FOUND,
@@ -321,7 +331,7 @@ enum {
 static void judge_numbers(struct numbers n[PARTS], int classes)
 {
     size_t sums = (size_t)(ROWS * classes);
-    for (int i = Y; i <= ODD; i++)
+    for (int i = Y; i <= CARRIED_SQUARES; i++)
         n[i] = random_numbers(sums);
     n[REACH] = random_numbers(sums);
     n[WEIGHTS] = random_numbers(COLS);
@@ -339,16 +349,19 @@ static void draw_judged(struct numbers n[PARTS], int classes)
     double *y = n[Y].host, *z = n[Z].host, *before = n[BEFORE].host, *squares = n[SQUARES].host;
     double *odd = n[ODD].host, *rows = n[ROW_SQUARES].host, *norms = n[NORMS].host;
     double *states = (double *)n[VERDICT].host + VERDICT_STATE * STRIDE;
+    double *broken = (double *)n[VERDICT].host + VERDICT_BROKEN * STRIDE;
     for (int i = 0; i < ROWS * classes; i++) {
         z[i] = y[i] + (double[]){0, 1e-13, 1}[rand() % 3] * next_value(RANDOM, SCALAR_DOUBLE);
         before[i] = fabs(before[i]);
         squares[i] = fabs(squares[i]);
+        ((double *)n[CARRIED_SQUARES].host)[i] = rand() % 9;
         ((double *)n[REACH].host)[i] = rand() % 9;
         odd[i] = rand() % 9 ? 0 : rand() % 9 ? 1 : FREIVALDS_WRONG;
     }
     for (int i = 0; i < ROWS; i++) {
         rows[i] = rand() % 9 ? 1.0 + i : (double)NAN;
         states[i] = rand() % 3;
+        broken[i] = rand() % 3;
     }
     for (int i = 0; i < 2 * ROWS; i++)
         ((float *)n[PEAKS].host)[i] = (float)(rand() % 9) * 0x1p-18f;
@@ -366,43 +379,47 @@ static struct judge judge_of(const struct numbers n[PARTS], int classes, int var
     void *at[PARTS];
     for (int i = 0; i < PARTS; i++)
         at[i] = gpu ? n[i].device : n[i].host;
-    return (struct judge){.type = variant & 1 ? SCALAR_FLOAT : SCALAR_DOUBLE,
-                          .rows = ROWS,
-                          .cols = COLS,
-                          .classes = classes,
-                          .deal = variant & 1 ? PEAK_ROWS : 1,
-                          .y = at[Y],
-                          .z = at[Z],
-                          .before = at[BEFORE],
-                          .squares = at[SQUARES],
-                          .odd = at[ODD],
-                          .weights = at[WEIGHTS],
-                          .left_out = at[LEFT_OUT],
-                          .found = at[FOUND],
-                          .tag = variant & 2 ? 5 : 6,
-                          .row_squares = variant & 4 ? at[ROW_SQUARES] : NULL,
-                          .reach = at[REACH],
-                          .norms = at[NORMS],
-                          .peaks = variant & 1 ? at[PEAKS] : NULL,
-                          .peaks_ld = ROWS,
-                          .verdicts = at[VERDICT],
-                          .counts = (double *)at[VERDICT] + VERDICTS * STRIDE,
-                          .stride = STRIDE,
-                          .scale = variant & 1 ? 1 : 2.5,
-                          .steps = variant & 4 ? 3000 : 3,
-                          .rounded = variant & 8 ? 3000 : 3,
-                          .inputs = variant & 2 ? 1e-12 : 0,
-                          .roundings = 10,
-                          .running = variant & 8,
-                          .from_zero = variant & 16,
-                          .unknown_rows = variant & 32,
-                          .begin = variant & 16};
+    return (struct judge){
+        .type = variant & 1 ? SCALAR_FLOAT : SCALAR_DOUBLE,
+        .rows = ROWS,
+        .cols = COLS,
+        .classes = classes,
+        .deal = variant & 1 ? PEAK_ROWS : 1,
+        .y = at[Y],
+        .z = at[Z],
+        .before = at[BEFORE],
+        .squares = at[SQUARES],
+        .odd = at[ODD],
+        .weights = at[WEIGHTS],
+        .left_out = at[LEFT_OUT],
+        .found = at[FOUND],
+        .tag = variant & 2 ? 5 : 6,
+        .row_squares = variant & 4 ? at[ROW_SQUARES] : NULL,
+        .reach = at[REACH],
+        .norms = at[NORMS],
+        .peaks = variant & 1 ? at[PEAKS] : NULL,
+        .peaks_ld = ROWS,
+        .verdicts = at[VERDICT],
+        .counts = (double *)at[VERDICT] + VERDICTS * STRIDE,
+        .stride = STRIDE,
+        .scale = variant & 1 ? 1 : 2.5,
+        .steps = variant & 4 ? 3000 : 3,
+        .rounded = variant & 8 ? 3000 : 3,
+        .inputs = variant & 2 ? 1e-12 : 0,
+        .roundings = 10,
+        .running = variant & 8,
+        .from_zero = variant & 16,
+        .unknown_rows = variant & 32,
+        .begin = variant & 16,
+        .whole = variant & 64,
+        .waiting = variant & 128,
+        .carry = {at[CARRIED], at[CARRIED_SQUARES], variant & 16, variant & 8, variant & 32}};
 }
 
 static void test_judge(void **state)
 {
     (void)state;
-    for (int variant = 0; variant < 64; variant++) {
+    for (int variant = 0; variant < 256; variant++) {
         int classes = 1 << variant % 7;
         struct numbers n[PARTS];
         judge_numbers(n, classes);
@@ -415,6 +432,8 @@ static void test_judge(void **state)
         assert_close(&n[VERDICT], &n[VERDICT], 20);
         assert_close(&n[Y], &n[Y], 0);
         assert_close(&n[BEFORE], &n[BEFORE], 0);
+        assert_close(&n[CARRIED], &n[CARRIED], 0);
+        assert_close(&n[CARRIED_SQUARES], &n[CARRIED_SQUARES], 0);
         for (int i = 0; i < PARTS; i++)
             numbers_free(&n[i]);
     }

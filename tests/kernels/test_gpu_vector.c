@@ -1,5 +1,5 @@
-/* The GPU as a device, and its combine, mirror, reflect, standardize and embed (exit 77 without a
- * GPU).
+/* The GPU as a device, and its combine, mirror, reflect, standardize, embed and fold (exit 77
+ * without a GPU).
  *
  * Goal: the contracts of device.h and vector.h.  Method: all are compared bit for bit with the
  * CPU's; combine and mirror, but of pairs, with their formula, too.  Data that must not be read is
@@ -387,14 +387,69 @@ static void test_pin(void **state)
     free(host);
 }
 
+/* The sum of `count` addends and acc, which is where it goes if they say so; in the order of the
+ * addends. */
+static void try_fold(enum scalar type, int64_t rows, int64_t cols, int count, bool in_place)
+{
+    enum { MOST = 3 };
+    struct array acc = random_rows(type, rows, cols, guard),
+                 to = random_rows(type, rows, cols, guard);
+    struct array addends[MOST];
+    struct fold f = {.type = type, .rows = rows, .cols = cols, .count = count, .ld = acc.ld};
+    struct array *out = in_place ? &acc : &to;
+    upload(&acc);
+    upload(&to);
+    for (int i = 0; i < MOST; i++) {
+        addends[i] = random_rows(type, rows, cols, guard);
+        upload(&addends[i]);
+        f.addends[i] = device_at(&addends[i], 0, 0);
+    }
+    f.acc = device_at(&acc, 0, 0);
+    f.to = device_at(out, 0, 0);
+    ok(devices[0]->fold(devices[0], &f, &err));
+    finish(devices[0], STREAM_COMPUTE);
+    for (int i = 0; i < MOST; i++)
+        f.addends[i] = host_at(&addends[i], 0, 0);
+    double first = raw_get(&acc, index_of(&acc, 0, 0));
+    for (int i = 0; i < count; i++)
+        first = fused(type, 1, first, raw_get(&addends[i], index_of(&addends[i], 0, 0)));
+    f.acc = host_at(&acc, 0, 0);
+    f.to = host_at(out, 0, 0);
+    fold_cpu(&f, 2);
+    assert_true(same_bits(raw_get(out, index_of(out, 0, 0)), first));
+    assert_same(&acc);
+    assert_same(&to);
+    matrix_free(&acc);
+    matrix_free(&to);
+    for (int i = 0; i < MOST; i++)
+        matrix_free(&addends[i]);
+}
+
+static void test_fold(void **state)
+{
+    (void)state;
+    for (int count = 0; count <= 3; count++)
+        for (int in_place = 0; in_place < 2; in_place++)
+            for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++) {
+                try_fold((enum scalar)type, 1, 1, count, in_place);
+                try_fold((enum scalar)type, 67, 131, count, in_place);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_pin),         cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_info),        cmocka_unit_test(test_combine_and_mirror),
-        cmocka_unit_test(test_standardize), cmocka_unit_test(test_complex),
-        cmocka_unit_test(test_widened),     cmocka_unit_test(test_mirrors_of_pairs),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_fold),
+        cmocka_unit_test(test_pin),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_combine_and_mirror),
+        cmocka_unit_test(test_standardize),
+        cmocka_unit_test(test_complex),
+        cmocka_unit_test(test_widened),
+        cmocka_unit_test(test_mirrors_of_pairs),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;
