@@ -73,10 +73,11 @@ void comm_group(struct comm *comm, int size)
 
 void comm_form_layers(struct comm *comm, int layers, int ranks_per_node)
 {
+    const bool formed = comm->peers > 0 && comm->peers < comm->size;
     comm->peers = comm->size / layers;
     comm->layer = comm->rank / comm->peers < layers ? comm->rank / comm->peers : layers - 1;
     comm->first = comm->layer * comm->peers;
-    if (layers == 1)
+    if (layers == 1 && !formed)
         return;
     comm_group(comm, ranks_per_node);
     comm->node -= comm->first / ranks_per_node;

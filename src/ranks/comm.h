@@ -26,7 +26,7 @@ void comm_close(struct comm *comm);
 
 /* Collective.  Form layers of equally many consecutive ranks, with nodes of so many ranks; from
  * then on `nodes` and `node` count within the layer.  Ranks that are left over belong to the last
- * layer, beyond its `peers`.  Every call has the same numbers. */
+ * layer, beyond its `peers`.  With one layer the nodes are as they were. */
 void comm_form_layers(struct comm *comm, int layers, int ranks_per_node);
 
 /* The number of this rank in its layer's grid. */

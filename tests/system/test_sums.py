@@ -240,6 +240,20 @@ def test_a_run_goes_on(tmp_path, shape, kind, ranks, layers, after):
     assert read(output_of(source)).tobytes() == read(whole).tobytes()
 
 
+@pytest.mark.parametrize("node", [1, 2, 4])
+def test_other_layers_follow(tmp_path, node):
+    """A run goes on with two layers; a tile that fails its check is multiplied again without."""
+    source, whole = tmp_path / "input.h5", tmp_path / "whole.h5"
+    operands(source, M, N, DEEP)
+    multiply(source, "-o", whole, **BLOCKS)
+    nodes = {"DGEMM_OOC_TEST_NODE": str(node)}
+    stopped(source, "--tile", f"{M}x{N}x16", ranks=4, layers=2, after=0.6, **nodes)
+    done = run("dgemm_ooc", source, ranks=4, **layered(1, **nodes, DGEMM_OOC_TEST_FAULTS="gemm:flip@5",
+                                                       DGEMM_OOC_TEST_FAULT_RANK="2"))
+    assert done.returncode == 0 and "failed its check" in done.stderr, done.stderr
+    assert read(output_of(source)).tobytes() == read(whole).tobytes()
+
+
 @pytest.mark.parametrize("ranks, layers, then", [(4, 4, 3), (2, 2, 1), (4, 2, 1)])
 def test_ranks_that_form_no_such_layers(tmp_path, ranks, layers, then):
     """They say so, and compute these sums again."""
