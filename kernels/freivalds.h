@@ -200,7 +200,7 @@ INDEX_MAP enum row_state row_state_of_both(enum row_state one, enum row_state ot
     return one > other ? one : other;
 }
 
-/* Sums of blocks of k (gemm.h) are judged as they are made.  What each has come to is carried: at
+/* Sums of blocks of k (sums.h) are judged as they are made.  What each has come to is carried: at
  * its end z is added to `carried`, and `squares` to `carried_squares`.  These are what the sum of
  * all blocks is compared with. */
 struct carry {

@@ -107,10 +107,10 @@ static void sketch_deals(const struct sketch *s, int64_t i, double largest)
     for (int64_t at = 0; at < s->cols; at += s->deal) {
         const struct sketch deal = deal_of(s, at);
         const int c = freivalds_class(at, s->deal, s->classes);
-        double sum, square;
-        again |= cpu_kernels(0)[s->type].sketch_row(&deal, i, largest, 1, &sum, &square) > 0;
-        sums[c] += sum;
-        squares[c] += square;
+        double sum[CLASSES_MAX], square[CLASSES_MAX]; /* whole vectors are stored */
+        again |= cpu_kernels(0)[s->type].sketch_row(&deal, i, largest, 1, sum, square) > 0;
+        sums[c] += sum[0];
+        squares[c] += square[0];
     }
     for (int c = 0; c < s->classes; c++)
         keep(s, i, c, sums[c], squares[c], again);

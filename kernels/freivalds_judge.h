@@ -231,9 +231,10 @@ JUDGES void row_keep(const struct judge *j, int64_t i, const struct row_verdict 
     row_keep_size(j, i, row);
     v[VERDICT_CLASSES * j->stride] =
         j->begin ? row->classes : fmax(v[VERDICT_CLASSES * j->stride], row->classes);
-    v[VERDICT_NORM * j->stride] = row->norm;
-    if (!j->waiting)
+    if (!j->waiting) { /* the group before has the norm of all */
+        v[VERDICT_NORM * j->stride] = row->norm;
         v[VERDICT_STATE * j->stride] = row->state;
+    }
     v[VERDICT_BROKEN * j->stride] =
         j->begin ? row->state
                  : row_state_of_both(row->state, (enum row_state)v[VERDICT_BROKEN * j->stride]);

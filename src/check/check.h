@@ -10,8 +10,8 @@
  *   is carried to the end of k, and compared with the sum of all blocks.
  * - The sums of floats are compared after groups of steps of k, since the bound of their rounding
  *   errors grows with the square of these steps; the groups are larger where the algorithm reports
- *   the peaks of its sums.  The sums of doubles are compared at the end of the tile and at
- *   checkpoints.
+ *   the peaks of its sums.  The sums of doubles are compared at the end of a block of k, of
+ *   the tile and at checkpoints.
  * - Columns of op(B) with NaN, Inf or huge elements lose their weight before the slab that has them
  *   is multiplied, so that the other columns are checked without them.  These columns, and the rows
  *   of op(A) with NaN or Inf, are checked for being NaN or Inf in C. */

@@ -101,7 +101,7 @@ static int compare_whole(struct check *c, const struct block *block, const struc
     judge.before = check_carried_squares(c, skip);
     judge.steps = (double)whole->addends;
     judge.rounded = whole->height;
-    judge.roundings = freivalds_roundings(c->tile.cols, c->classes, 0, whole->addends);
+    judge.roundings = freivalds_roundings(c->tile.cols, c->classes, 0, 1) + judge.steps;
     judge.unknown_rows = c->resumed;
     judge.whole = !whole->wait;
     judge.waiting = whole->wait;
@@ -233,10 +233,6 @@ int check_now(struct check *c, const void *acc, struct error *err)
         return 0;
     if (check_judge(c, err))
         return err->code;
-    if (c->slab.ends && c->problem->blocks.steps > 0)
-        c->slab.blocks++; /* its sum waits */
-    if (compare_waiting(c, err))
-        return err->code;
     for (int64_t i = 0; i < schedule_strips(c->plan, &c->tile) && !c->slab.compares; i++) {
         struct block strip = schedule_strip(c->problem, c->plan, &c->tile, i);
         int64_t skip = strip.row - c->tile.row;
@@ -245,6 +241,10 @@ int check_now(struct check *c, const void *acc, struct error *err)
             return err->code;
     }
     c->slab.compares = true; /* this is the end of a group */
+    if (c->slab.ends && c->problem->blocks.steps > 0)
+        c->slab.blocks++; /* its sum waits */
+    if (compare_waiting(c, err))
+        return err->code;
     return fetch_now(c, err);
 }
 

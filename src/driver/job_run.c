@@ -170,8 +170,6 @@ static int open_run(struct execution *e)
     return comm_agree(caller->comm, e->err);
 }
 
-static const char *const damaged = "are damaged"; /* saved sums */
-
 static void plan_again(struct execution *e)
 {
     job_plan_first(e->caller, &e->hardware->machine, e->job, e->outlook, e->err);
@@ -262,18 +260,21 @@ static int hash_halves(struct execution *e)
         piece->halved = false;
     }
     if (!whole)
-        discard_sums(e, damaged);
+        discard_sums(e, "are damaged");
     return comm_agree(e->caller->comm, e->err);
 }
 
-/* Collective.  Ranks that cannot form as many layers as have saved the sums of the first piece
- * begin it anew. */
+/* Collective.  Sums that were saved by more or fewer layers are computed again. */
 static int fit_layers(struct execution *e)
 {
-    const struct piece *first = &e->job->progress.left.pieces[0];
-    if (first->k > 0 && first->layers != e->outlook->first.plan.layers)
+    struct work *left = &e->job->progress.left;
+    const int layers = e->outlook->first.plan.layers;
+    for (int i = 1; i < left->count; i++)
+        if (left->pieces[i].layers != layers)
+            left->pieces[i].k = 0;
+    if (left->pieces[0].k > 0 && left->pieces[0].layers != layers)
         discard_sums(e, text_make("are of %d layers of ranks, which these ranks do not form",
-                                  first->layers));
+                                  left->pieces[0].layers));
     return comm_agree(e->caller->comm, e->err);
 }
 
@@ -289,7 +290,7 @@ static int split_piece(struct execution *e)
             plan_again(e);
         } else {
             *left = before;
-            discard_sums(e, damaged);
+            discard_sums(e, "are damaged");
         }
         if (comm_agree(e->caller->comm, e->err))
             return e->err->code;
@@ -306,7 +307,7 @@ static int open_attempt(struct execution *e)
     if (open_run(e) || (a->problem.continues && save_load(&e->run, &whole, e->err)) || whole)
         return e->err->code;
     run_close(&e->run);
-    discard_sums(e, damaged);
+    discard_sums(e, "are damaged");
     return comm_agree(e->caller->comm, e->err) ? e->err->code : open_run(e);
 }
 

@@ -223,12 +223,14 @@ static bool next_part(struct cursor *c)
  * from slab to slab, so that the turns of the readers do. */
 static int64_t count_parts(const struct cursor *c, const struct transfer *t)
 {
-    struct transfer last = *t; /* the first one may be shorter */
-    struct block_cut cut = schedule_cut(c->problem, c->plan, t->operand);
+    const struct block_cut cut = schedule_cut(c->problem, c->plan, t->operand);
+    const int64_t slabs = t->super * c->plan->slabs + t->slab;
+    struct transfer first = *t, last = *t; /* one of them may be shorter than the others */
+    first.slab = 0;
     last.slab = c->plan->slabs - 1;
-    struct block panel = line_panel(c, &last);
-    int64_t slabs = t->super * c->plan->slabs + t->slab;
-    return slabs * block_cut_parts(&panel, &cut) + t->part;
+    const struct block panels[] = {line_panel(c, &first), line_panel(c, &last)};
+    return slabs * max_i64(block_cut_parts(&panels[0], &cut), block_cut_parts(&panels[1], &cut)) +
+           t->part;
 }
 
 /* Nodes that need the same panel take turns at reading it; from the one that reads a part it goes

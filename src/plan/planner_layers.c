@@ -51,13 +51,15 @@ static int64_t layer_steps(const struct problem *p, int layers)
 }
 
 /* Layers of equally many ranks, each with blocks of k, none of which cuts a node in unequal parts
- * where there are several; other ranks are left out. */
+ * where there are several; other ranks are left out.  When the last layer has multiplied its part,
+ * the others can no longer stop, so it has at least three quarters of theirs. */
 static bool can_form(const struct query *q, int layers)
 {
     const struct machine *machine = q->machine;
     const int ranks = machine->ranks / layers, node = machine->ranks_per_node;
-    return q->p->blocks.steps > 0 && ranks > 0 && sums_layer_blocks(q->p, layers) > 0 &&
-           (layers - 1) * layer_steps(q->p, layers) + q->p->k_first < q->p->k_whole &&
+    const int64_t steps = layer_steps(q->p, layers), last = q->p->k_whole - (layers - 1) * steps;
+    return q->p->blocks.steps > 0 && ranks > 0 && steps > 0 && last >= steps - steps / 4 &&
+           last > q->p->k_first &&
            (machine->ranks <= node || ranks % node == 0 || node % ranks == 0);
 }
 
@@ -140,7 +142,7 @@ static void account(const struct query *q, struct plan *plan)
     double m = (double)p->m, n = (double)p->n, c_bytes = (double)problem_element(p, OPERAND_C);
     double a_bytes = (double)problem_element(p, OPERAND_A);
     double b_bytes = (double)problem_element(p, OPERAND_B);
-    double k = problem_reads_ab(p) ? (double)p->k : 0;
+    double k = problem_reads_ab(p) ? (double)(p->k_whole - plan->layers * p->k_first) : 0;
     double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
     double fast =
         ((double)machine->device_memory * machine->ranks + (double)plan->cache_bytes * nodes) /

@@ -39,9 +39,9 @@ static bool fits_symmetric(const struct work *work, const struct block *b)
 /* Whether each of the layers that have saved sums has more to do. */
 static bool fits_in_k(const struct problem *p, const struct piece *piece)
 {
-    const int64_t blocks = piece->layers > 1 && p->blocks.steps > 0 && piece->layers <= FOLD_BLOCKS
-                               ? sums_layer_blocks(p, piece->layers)
-                               : 0;
+    const int layers = piece->layers;
+    const bool fits = layers > 1 && layers <= FOLD_BLOCKS && (layers & (layers - 1)) == 0;
+    const int64_t blocks = fits && p->blocks.steps > 0 ? sums_layer_blocks(p, piece->layers) : 0;
     const int64_t last = (piece->layers - 1) * blocks * p->blocks.steps;
     return (piece->layers == 1 || blocks > 0) && piece->k < p->k - last;
 }

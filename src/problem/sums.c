@@ -14,7 +14,7 @@ int64_t sums_block(const struct problem *p)
 {
     const double c = (double)p->m * (double)p->n;
     int64_t blocks = 1;
-    if (!problem_reads_ab(p) || c > C_MOST)
+    if (!problem_reads_ab(p) || c == 0 || c > C_MOST)
         return 0;
     const int64_t least = max_i64(STEPS_LEAST, NUMBERS_LEAST / (p->m + p->n));
     while (blocks < BLOCKS_MOST && p->k / (2 * blocks) >= least)

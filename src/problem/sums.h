@@ -15,7 +15,8 @@
 #include "problem.h"
 
 /* The steps of a block of the whole product; 0: k is one block.  C has at most 2^29 numbers then,
- * so that a waiting sum takes at most 4 GiB.  There are 16 to 256 blocks.  Each has at least 65536
+ * so that a waiting sum takes at most 4 GiB.  There are 16 to 256 blocks, or a few
+ * less where they are rounded up to what kernels need.  Each has at least 65536
  * steps, so that what is done at its end costs nothing beside it, and 2^23 numbers of A and B, so
  * that it is worth a step of its own. */
 int64_t sums_block(const struct problem *whole);

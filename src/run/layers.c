@@ -225,7 +225,7 @@ int layers_add(struct run *run, struct error *err)
     struct slot *slots[2] = {0};
     for (int i = 0; i < 2 && !err->code; i++)
         outlet_take(&run->out, &slots[i], err);
-    if (err->code > 0)
+    if (err->code > 0 && err->code != EXIT_STOPPED)
         comm_raise(run->comm); /* others may be at their last steps */
     if (comm_sum(run->comm, err->code != 0) > 0)
         return err->code = err->code ? err->code : ERROR_ELSEWHERE;

@@ -73,8 +73,6 @@ void save_open(struct run *run)
     s->place = first_place(run);
     s->sums = (struct sink){write_sum, run};
     s->began = s->super_began = s->asked = clock_now();
-    for (int i = 0; i < PLACES; i++)
-        s->holds[i] = -1;
 }
 
 void save_close(struct run *run)
@@ -120,12 +118,12 @@ static bool write_sign(int fd, const struct file_sign *sign)
 
 /* Rank 0: create the file of this checkpoint's sums.  For a new super-block it begins empty, so
  * that it frees the space of an earlier one, unless a run might still resume from it. */
-static void make_place(struct run *run, int64_t super, int64_t slabs, const struct source *sums)
+static void make_place(struct run *run, int64_t slabs, const struct source *sums)
 {
     struct saver *s = &run->saver;
     struct error why = {0};
     int fd = file_open_own(sums->file, O_CREAT);
-    bool empties = s->holds[s->place] != super && !work_refers(s->known, s->place);
+    bool empties = !work_refers(s->known, s->place);
     bool made = fd >= 0 && (!empties || ftruncate(fd, 0) == 0) &&
                 ftruncate(fd, (off_t)sums->file_bytes) == 0 && write_sign(fd, &sums->sign) &&
                 has_room(run, saved_sums_after(run, slabs).count, fd);
@@ -133,7 +131,6 @@ static void make_place(struct run *run, int64_t super, int64_t slabs, const stru
         error_add(&why, EXIT_RESOURCES, "%.400s: %s", sums->file, strerror(errno));
         fail_save(s, &why);
     }
-    s->holds[s->place] = super;
     if (fd >= 0)
         close(fd);
     file_sync_name(sums->file);
@@ -143,7 +140,6 @@ static void make_place(struct run *run, int64_t super, int64_t slabs, const stru
 static void empty_place(struct run *run)
 {
     struct saver *s = &run->saver;
-    s->holds[s->place] = -1;
     if (work_refers(s->known, s->place))
         return;
     int fd = file_open_own(s->names->sums[s->place], 0);
@@ -154,15 +150,15 @@ static void empty_place(struct run *run)
 }
 
 /* Collective.  Create and open the file of the sums; *there: on all ranks. */
-static int open_place(struct run *run, int64_t super, int64_t slabs, bool *there, struct error *err)
+static int open_place(struct run *run, int64_t slabs, bool *there, struct error *err)
 {
     struct saver *s = &run->saver;
     struct store **store = &s->stores[s->place];
     struct source sums = saved_sums_matrix(run->output, s->names->sums[s->place],
-                                     sums_saved(run->problem, run->plan->layers));
+                                           sums_saved(run->problem, run->plan->layers));
     struct error why = {0};
     if (run->comm->rank == 0)
-        make_place(run, super, slabs, &sums);
+        make_place(run, slabs, &sums);
     uint64_t missing = s->failed;
     if (!comm_vote_sum(run->comm, &missing, 1))
         return err->code = ERROR_ELSEWHERE;
@@ -176,13 +172,13 @@ static int open_place(struct run *run, int64_t super, int64_t slabs, bool *there
 
 /* Write the sums of the tiles at work, when so many slabs of them are multiplied, and make them
  * durable, where that is possible. */
-static int save_sums(struct run *run, int64_t super, int64_t slabs, struct error *err)
+static int save_sums(struct run *run, int64_t slabs, struct error *err)
 {
     struct saver *s = &run->saver;
     const struct sums_there sums = saved_sums_after(run, slabs);
     struct error why = {0};
     bool there = false;
-    if (open_place(run, super, slabs, &there, err) || !there)
+    if (open_place(run, slabs, &there, err) || !there)
         return err->code;
     saved_sums_begin(run, "saving the sums at work", sums.count);
     if (!block_empty(&run->acc.block) &&
@@ -264,7 +260,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     phase_begin("saving", 0);
     if (drain_rest(&run->drain, err) || check_judge(&run->check, err) ||
         outlet_drain(&run->out, err) || products_retire(&run->products, run->products.count, err) ||
-        (sums && save_sums(run, super, slabs, err)) || store_sync(run->c.store, err) ||
+        (sums && save_sums(run, slabs, err)) || store_sync(run->c.store, err) ||
         add_up(run, &totals, &saved, err))
         return err->code;
     if (totals.unsaved && run->comm->rank == 0)

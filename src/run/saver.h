@@ -42,7 +42,6 @@ struct saver {
     const struct work *known; /* what another run would find now */
 
     int place;             /* the file of the next checkpoint's sums */
-    int64_t holds[PLACES]; /* the super-block whose sums a file was made for; -1: none */
     double began;          /* clock_now, of the run; */
     double super_began;    /* of the super-block */
     _Atomic bool failed;   /* this rank could not write its sums, */

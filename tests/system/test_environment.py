@@ -65,7 +65,7 @@ def test_a_bad_value_is_said_of_the_variable(source, variable, value, option):
 
 @pytest.mark.parametrize("variable, meant", [
     ("GPU_MEM", "GPU_MEMORY"), ("GPUMEMORY", "GPU_MEMORY"), ("HOST_MEMROY", "HOST_MEMORY"),
-    ("SPLITK", "SPLIT_K"), ("FORCED", "FORCE"), ("force", "FORCE"), ("FOO", None), ("SOMETHING_ELSE", None)])
+    ("CHECK_POINT", "CHECKPOINT"), ("FORCED", "FORCE"), ("force", "FORCE"), ("FOO", None), ("SOMETHING_ELSE", None)])
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_a_variable_that_is_no_option(source, variable, meant, ranks):
     complaint = refused(source, ranks=ranks, **{f"DGEMM_OOC_{variable}": "1G"})

@@ -84,8 +84,9 @@ def test_two_restarts(batch, reference, source, system):
 
 @pytest.mark.parametrize("system, last", [("pbs-alps", 75), ("lsf", 1)])
 def test_no_progress(batch, source, system, last):
-    """A K split is not checkpointed, so every attempt starts anew."""
-    batch.env.update(DGEMM_OOC_TILE="500x500x16", DGEMM_OOC_TEST_FAULTS="", DGEMM_OOC_SPLIT_K="2")
+    """There is no room for saved sums, so every attempt starts anew."""
+    batch.env.update(DGEMM_OOC_TILE="500x500x16", DGEMM_OOC_TEST_FAULTS="ftruncate:enospc@1+",
+                     DGEMM_OOC_TEST_FAULT_FILE=".sums")
     batch.hand_in(system, production(system, source, MAX_TIME="0.001s"))
     assert batch.run() == [75, 75, last], batch.log.read_text()
     assert "giving up: the last 3 attempts made no progress" in batch.log.read_text()
