@@ -133,7 +133,7 @@ static void test_too_little_memory(void **state)
     struct error err = {0};
     assert_int_equal(verify_fits(&p, &small, &err), EXIT_RESOURCES);
     complained(&err, EXIT_RESOURCES, "needs at least --host-memory");
-    small.host_memory = 128 << 20;
+    small.host_memory = 136 << 20;
     err = (struct error){0};
     succeed(verify_fits(&p, &small, &err), &err);
 }
