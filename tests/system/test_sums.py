@@ -117,6 +117,12 @@ def test_chunks_and_no_check(tmp_path):
     assert np.allclose(read(output_of(tmp_path / "input.h5")), a @ b, rtol=1e-12)
 
 
+def test_nothing_at_all(tmp_path):
+    source = write(tmp_path / "input.h5", A=np.zeros((0, 5)), B=np.zeros((5, 0)))
+    done = run("dgemm_ooc", source)
+    assert done.returncode == 3 and "there is nothing to compute" in done.stderr
+
+
 def test_nothing_to_multiply(tmp_path):
     operands(tmp_path / "input.h5", 20, 30, 400)
     report = multiply(tmp_path / "input.h5", "--alpha", 0, "--beta", 2, ranks=2, **layered(2))
@@ -291,6 +297,31 @@ def test_smaller_memory_goes_on(tmp_path):
     done = run("dgemm_ooc", source, "--tile", "20x30x16", **layered(1))
     assert done.returncode == 0 and "again" not in done.stderr, done.stderr
     assert read(output_of(source)).tobytes() == read(whole).tobytes()
+
+
+@pytest.mark.parametrize("fold", [2, 4, 9])
+def test_a_wrong_sum_after_a_stop_is_found(tmp_path, fold):
+    """It waits while checkpoints are saved, within blocks and at their ends, and is not saved as right."""
+    source = tmp_path / "input.h5"
+    a, b, _ = operands(source, M, N, DEEP)
+    stopped(source, "--tile", f"{M}x{N}x16", ranks=1, layers=1, after=0.6)
+    done = run(FAULTY, source, "--tile", f"{M}x{N}x16", "--restart", "trust", "--checkpoint", "0.05s",
+               **layered(1, DGEMM_OOC_TEST_FAULTS=f"fold:flip@{fold}"))
+    assert done.returncode == 0 and "failed its check" in done.stderr, done.stderr
+    assert np.allclose(read(output_of(source)), a @ b, rtol=1e-9, atol=1e-9)
+
+
+def test_saved_sums_take_no_more_than_there_are(tmp_path):
+    """Levels that no longer wait leave their space: of 8 matrices at most 7 are ever there."""
+    source = tmp_path / "input.h5"
+    operands(source, 300, 256, 128 * 16)
+    done = run(FAULTY, source, "--tile", "300x256x16", "--checkpoint", "0.001s", DGEMM_OOC_TEST_BLOCK="16",
+               DGEMM_OOC_TEST_FAULTS="gemm:delay@1+", **{"DGEMM_OOC_MAX_TIME": "1.5s"})
+    assert done.returncode == 75, done.stderr
+    line = (tmp_path / "input-C.h5.journal").read_text().splitlines()[-1]
+    piece = json.loads(line[17:])["left"][0]
+    sums = tmp_path / f"input-C.h5.part.sums{piece['place']}"
+    assert sums.stat().st_blocks * 512 <= (piece["k"] // 16).bit_count() * 300 * 256 * 8 + (64 << 10)
 
 
 def test_another_block_is_another_product(tmp_path):
