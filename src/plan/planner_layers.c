@@ -142,7 +142,8 @@ static void account(const struct query *q, struct plan *plan)
     double m = (double)p->m, n = (double)p->n, c_bytes = (double)problem_element(p, OPERAND_C);
     double a_bytes = (double)problem_element(p, OPERAND_A);
     double b_bytes = (double)problem_element(p, OPERAND_B);
-    double k = problem_reads_ab(p) ? (double)(p->k_whole - plan->layers * p->k_first) : 0;
+    const int64_t left = plan->layers > 1 ? p->k_whole - plan->layers * p->k_first : p->k;
+    double k = problem_reads_ab(p) ? (double)left : 0;
     double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
     double fast =
         ((double)machine->device_memory * machine->ranks + (double)plan->cache_bytes * nodes) /

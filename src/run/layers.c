@@ -233,7 +233,11 @@ int layers_add(struct run *run, struct error *err)
     if (works)
         check_fetch(&run->check, err);
     bool left_out = comm_sum(run->comm, works && check_leaves_out(&run->check)) > 0;
-    phase_begin("adding up the layers", 0);
+    const struct device_matrix *tile = &run->drain.tile;
+    double bytes = 0; /* that one rank sends or receives at most */
+    for (int step = 1; step < run->plan->layers; step *= 2)
+        bytes += (double)part_bytes(tile, &tile->block);
+    phase_begin("adding up the layers", bytes);
     if (works)
         climb(run, left_out, slots, err);
     for (int i = 0; i < 2; i++)

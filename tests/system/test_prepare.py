@@ -373,7 +373,7 @@ def test_other_nodes_and_parts_of_k(tmp_path):
     source = make(tmp_path / "input.h5", a)
     reference, _ = result(source, "--product", "cov", *TALL)
     assert result(source, "--product", "cov", *TALL, ranks=4, DGEMM_OOC_TEST_NODE="2")[0] == reference
-    blocks = {"DGEMM_OOC_TEST_BLOCK": "32"}
+    blocks = {"DGEMM_OOC_TEST_BLOCK": "80"}
     reference, _ = result(source, "--product", "cov", *TALL, **blocks)
     bits, report = result(source, "--product", "cov", *TALL, ranks=2, **blocks, DGEMM_OOC_TEST_LAYERS="2")
     z, _, _ = exact(a, 0)

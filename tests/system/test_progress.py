@@ -119,7 +119,7 @@ def test_a_check_of_an_output_tells_what_is_left(tmp_path):
 
 def test_layers_tell_what_is_left_to_add(tmp_path):
     source = tmp_path / "input.h5"
-    operands(source, 200, 300, 900)
+    operands(source, 200, 300, 1000)
     blocks = {"DGEMM_OOC_TEST_BLOCK": "64", "DGEMM_OOC_TEST_LAYERS": "4"}
     follow(live(source, ranks=4, **blocks), "adding up the layers")
 

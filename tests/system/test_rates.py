@@ -45,7 +45,7 @@ def product_of(source, *options, rates=None):
         machine = source.with_name("machine.json")
         machine.write_text(json.dumps(rates))
         options = [*options, "--machine", machine]
-    multiply(source, "--force", *options, ranks=RANKS, DGEMM_OOC_TEST_BLOCK="1000")
+    multiply(source, "--force", *options, ranks=RANKS, DGEMM_OOC_TEST_BLOCK="960")
     return hashlib.sha256(read(output_of(source)).tobytes()).hexdigest()
 
 
@@ -64,7 +64,7 @@ def test_layers_are_of_the_plan_alone(source, reference):
     """Slow copies to the devices let ranks share k."""
     machine = source.with_name("machine.json")
     machine.write_text(json.dumps({"in_bytes_per_s": SLOW}))
-    report = multiply(source, "--force", "--machine", machine, ranks=RANKS, DGEMM_OOC_TEST_BLOCK="1000")
+    report = multiply(source, "--force", "--machine", machine, ranks=RANKS, DGEMM_OOC_TEST_BLOCK="960")
     assert report["plan"]["layers"] == RANKS
     assert hashlib.sha256(read(output_of(source)).tobytes()).hexdigest() == reference
 
