@@ -19,7 +19,7 @@ OUT_OF_CORE = ["--beta", 2, "--gpu-memory", "60K", "--host-memory", "30M"]
 RUNS = {
     "alone": (0, "f4", OUT_OF_CORE, {}),
     "three nodes": (3, "f8", OUT_OF_CORE, {"DGEMM_OOC_TEST_NODE": "1"}),
-    "layers": (4, "f8", ["--transa", "T", "--alpha", 3], {"DGEMM_OOC_TEST_BLOCK": "16", "DGEMM_OOC_TEST_LAYERS": "2"}),
+    "layers": (4, "f8", ["--transa", "T", "--alpha", 3], {"DGEMM_OOC_TEST_BLOCK": "48", "DGEMM_OOC_TEST_LAYERS": "2"}),
     "not checked": (6, "f8", ["--verify", "off", "--tile", "16x32x64"], {}),
     "groups of ranks": (33, "f4", ["--tile", "16x16x190", "--grid", "3x11"], {}),
 }

@@ -13,7 +13,6 @@ from matrices import operands, part_of, random, wait_until, write
 M, N, K = 60, 70, 80  # A has M rows and K columns where it is not transposed
 GRAM = ["--product", "gram"]
 NODES = {"DGEMM_OOC_TEST_NODE": "1"}
-LAYERS = {"DGEMM_OOC_TEST_BLOCK": "16", "DGEMM_OOC_TEST_LAYERS": "2"}
 TYPES = {"f8": "double", "f4": "float", "c16": "complex double", "c8": "complex float", "i2": "int64"}
 # Heading, type, options, and what differs from a run on the CPU, alone, that succeeds and writes its own page.
 CASES = {
@@ -68,7 +67,6 @@ CASES = {
     "integers on a GPU": ("C = A B", "i2", [], {"device": "gpu"}),
     "out of core": ("C = A B + 2 C0", "f4", ["--beta=2", "--gpu-memory=24K", "--host-memory=30M"], {}),
     "three nodes": ("C = AT B", "f8", ["--transa=T", "--gpu-memory=24K"], {"ranks": 3, "env": NODES}),
-    "layers": ("C = 2 A B", "f8", ["--alpha=2"], {"ranks": 4, "env": LAYERS}),
     "more ranks than tiles": ("C = A B", "f8", ["--tile=60x70x80"], {"ranks": 3}),
     "not checked": ("C = A B", "f8", ["--verify=off", "--tile=16x32x64"], {}),
     "read back": ("C = A B", "f8", ["--verify=full"], {}),
