@@ -59,6 +59,21 @@ def test_the_tree(problem, device, ranks, layers, node):
     assert report["residual"] > 0 and report["verdict"] == "PASSED"
 
 
+def test_a_long_product_of_a_user(tmp_path):
+    """Without anything that only tests have: k of 2^20 is cut, and ranks share it with the same bits."""
+    source = write(tmp_path / "input.h5", A=random((64, 1 << 20), "f4").astype("f2"))
+    words = [source, "-b", "A", "--transb", "T", "--force", "--verify", "online"]
+    bits = set()
+    for ranks in 0, 2, 3:
+        done = run("dgemm_ooc", *words, ranks=ranks)
+        assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
+        assert "sums of 16 blocks of 65536 steps of k" in done.stdout
+        bits.add(read(output_of(source)).tobytes())
+    assert len(bits) == 1
+    assert run("dgemm_ooc", *words, DGEMM_OOC_TEST_BLOCK=str(1 << 20)).returncode == 0
+    assert read(output_of(source)).tobytes() not in bits
+
+
 @pytest.mark.pairwise
 @pytest.mark.parametrize("options", [
     ["--grid", "1x4"], ["--grid", "2x2"], ["--grid", "1x1"], ["--tile", "20x30x16"], ["--tile", "67x50x48"],
