@@ -141,6 +141,22 @@ double *check_norms(const struct check *c, int64_t skip, int64_t part)
     return c->memory.norms + (pass * (int64_t)check_parts(c->plan->slab) + part) * c->classes;
 }
 
+struct retire check_retired(const struct check *c, int64_t skip, int64_t cols)
+{
+    return (struct retire){.type = c->problem->type,
+                           .rows = c->tile.rows - skip,
+                           .cols = cols,
+                           .carried = check_carried(c, skip),
+                           .ld = c->plan->ld[OPERAND_C],
+                           .classes = c->classes,
+                           .deal = c->deal,
+                           .weights = c->memory.weights,
+                           .left_out = c->memory.left_out,
+                           .y = c->memory.y + skip * c->classes,
+                           .found = check_found(c),
+                           .tag = c->tag};
+}
+
 /* Add the columns from `first` to `end` to t = op(B) x, but for those that are to be left out
  * because of this slab.  The rows from `skip` on are still to be multiplied by them. */
 static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t end,
@@ -169,19 +185,9 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
                             .squares = c->memory.t_squares,
                             .found = check_found(c),
                             .tag = ++c->tag};
-    struct retire retire = {.type = c->problem->type,
-                            .rows = c->tile.rows - skip,
-                            .cols = end,
-                            .acc = c->expects ? check_row_of(c, c->slab.acc, skip) : NULL,
-                            .carried = check_carried(c, skip),
-                            .ld = c->plan->ld[OPERAND_C],
-                            .classes = c->classes,
-                            .deal = c->deal,
-                            .weights = c->memory.weights,
-                            .left_out = c->memory.left_out,
-                            .y = c->memory.y + skip * c->classes,
-                            .found = check_found(c),
-                            .tag = c->tag};
+    struct retire retire = check_retired(c, skip, end);
+    if (c->expects)
+        retire.acc = check_row_of(c, c->slab.acc, skip);
     retire.count = check_waiting(c, skip, retire.waiting);
     if (dev->sketch(dev, &sketch, err) || sketch.exact || dev->retire(dev, &retire, err))
         return err->code;

@@ -44,8 +44,7 @@ struct check_memory {
     double *z, *squares, *odd; /* likewise: of the accumulators */
     double *reach;             /* likewise: |op(A)| t_roots, in the group */
     double *carried, *carried_squares; /* likewise, of complete blocks of k (sums.h); or null */
-    void *const
-        *waiting; /* set by the caller: sums of the tile at work that wait, by their levels */
+    void *const *waiting; /* sums of the tile that wait, by their levels; set by the caller */
     double *row_squares, *norms;
     double *parts;       /* of sums, for project to work with */
     float *peaks;        /* of each group, tile rows each; null where the algorithm reports none */

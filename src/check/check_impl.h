@@ -51,6 +51,10 @@ int check_sketch(struct check *c, const struct sketched *sketched, const void *a
  * strip and those above it have all columns, of the first of them that has. */
 double *check_norms(const struct check *c, int64_t skip, int64_t part);
 
+/* What takes columns that are left out back, of the tile's rows from row `skip` on; from which
+ * sums, the caller says. */
+struct retire check_retired(const struct check *c, int64_t skip, int64_t cols);
+
 /* Compare some rows at the end of a group, which is number `part` of the slab. */
 struct group_end {
     int64_t skip, rows, part, steps;

@@ -42,19 +42,8 @@ int check_leave_out(struct check *c, const void *acc, struct error *err)
     for (int64_t i = 0; i < schedule_strips(c->plan, &c->tile); i++) {
         const struct block strip = schedule_strip(c->problem, c->plan, &c->tile, i);
         const int64_t skip = strip.row - c->tile.row;
-        const struct retire retire = {.type = c->problem->type,
-                                      .rows = c->tile.rows - skip,
-                                      .cols = check_columns_of(c, skip, strip.rows),
-                                      .waiting = {check_row_of(c, acc, skip)},
-                                      .count = 1,
-                                      .carried = check_carried(c, skip),
-                                      .ld = c->plan->ld[OPERAND_C],
-                                      .classes = c->classes,
-                                      .deal = c->deal,
-                                      .weights = c->memory.weights,
-                                      .left_out = c->memory.left_out,
-                                      .found = check_found(c),
-                                      .tag = c->tag};
+        struct retire retire = check_retired(c, skip, check_columns_of(c, skip, strip.rows));
+        retire.waiting[retire.count++] = check_row_of(c, acc, skip);
         if (dev->retire(dev, &retire, err))
             return err->code;
     }

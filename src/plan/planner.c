@@ -153,7 +153,8 @@ static int64_t whole_slab(const struct problem *p, int64_t steps)
     return min_i64(round_up(slab, problem_quantum(p)), round_up(k, GEMM_QUANTUM));
 }
 
-/* Slabs that are longer than a chunk end with one, so that none is decoded twice. */
+/* Slabs that are longer than a chunk end with one, so that none is decoded twice but where a block
+ * of sums ends within it. */
 static int64_t slab_unit(const struct problem *p, int64_t slab)
 {
     const struct matrix *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
