@@ -20,13 +20,10 @@ struct range {
     int64_t begin, count;
 };
 
-/* A rows x cols block of C, column-major, with packed operands of k steps.  Whole panels of op(B)
- * whose k steps are adjacent may be used where they lie. */
+/* A rows x cols block of C, column-major, with packed operands of k steps. */
 struct cpu_block {
     int64_t rows, cols, k, ldc;
     const void *a, *b;
-    const void *lying_b; /* null: all panels of op(B) are packed */
-    int64_t across;      /* its stride in elements between columns */
     void *c;
     bool from_c;  /* the sums start from C, otherwise from zero */
     double scale; /* factor of the final sums */

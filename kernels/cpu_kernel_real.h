@@ -62,26 +62,11 @@ static void NAME(pack_b)(const struct cpu_panel *panel, void *to)
     NAME(pack)(panel, TILE_COLS, to);
 }
 
-/* One panel of op(B), and its strides between columns and between k steps. */
-struct NAME(panel) {
-    const REAL *from;
-    int64_t across, along;
-};
-
-static inline struct NAME(panel) NAME(panel_of)(const struct cpu_block *g, int64_t col)
-{
-    if (g->lying_b && g->cols - col >= TILE_COLS)
-        return (struct NAME(panel)){(const REAL *)g->lying_b + col * g->across, g->across, 1};
-    return (struct NAME(panel)){(const REAL *)g->b + col * g->k, 1, TILE_COLS};
-}
-
 /* All k steps of one tile, with the accumulators in registers.  `next` is the following tile of C,
  * which is prefetched meanwhile. */
-static inline __attribute__((always_inline)) void
-NAME(sum_tile)(const struct cpu_block *g, const REAL *a, const struct NAME(panel) panel, REAL *c,
-               int64_t ldc, const REAL *next)
+static inline void NAME(tile)(const struct cpu_block *g, const REAL *a, const REAL *b, REAL *c,
+                              int64_t ldc, const REAL *next)
 {
-    const REAL *b = panel.from;
     NAME(vector) s[TILE_COLS][TILE_VECTORS];
 #pragma GCC unroll 8
     for (int64_t j = 0; j < TILE_COLS; j++)
@@ -95,7 +80,7 @@ NAME(sum_tile)(const struct cpu_block *g, const REAL *a, const struct NAME(panel
         for (int64_t i = 0; i < TILE_ROWS + LINE; i += LINE)
             __builtin_prefetch(next + j * g->ldc + i, 1);
 
-    for (int64_t p = g->k; p > 0; p--, a += TILE_ROWS, b += panel.along) {
+    for (int64_t p = g->k; p > 0; p--, a += TILE_ROWS, b += TILE_COLS) {
         NAME(vector) x[TILE_VECTORS];
 #pragma GCC unroll 8
         for (int64_t v = 0; v < TILE_VECTORS; v++)
@@ -104,7 +89,7 @@ NAME(sum_tile)(const struct cpu_block *g, const REAL *a, const struct NAME(panel
         for (int64_t j = 0; j < TILE_COLS; j++)
 #pragma GCC unroll 8
             for (int64_t v = 0; v < TILE_VECTORS; v++)
-                s[j][v] += x[v] * b[j * panel.across];
+                s[j][v] += x[v] * b[j];
     }
 
     REAL scale = (REAL)g->scale;
@@ -115,19 +100,9 @@ NAME(sum_tile)(const struct cpu_block *g, const REAL *a, const struct NAME(panel
             *(NAME(memory_vector) *)(c + j * ldc + v * LANES) = s[j][v] * scale;
 }
 
-/* With the strides of a packed panel as constants. */
-static void NAME(tile)(const struct cpu_block *g, const REAL *a, const struct NAME(panel) * b,
-                       REAL *c, int64_t ldc, const REAL *next)
-{
-    if (b->across == 1)
-        NAME(sum_tile)(g, a, (struct NAME(panel)){b->from, 1, TILE_COLS}, c, ldc, next);
-    else
-        NAME(sum_tile)(g, a, (struct NAME(panel)){b->from, b->across, 1}, c, ldc, next);
-}
-
 /* A tile that extends beyond the edge of C is computed in a copy. */
-static void NAME(edge_tile)(const struct cpu_block *g, const REAL *a, const struct NAME(panel) * b,
-                            REAL *c, int64_t rows, int64_t cols)
+static void NAME(edge_tile)(const struct cpu_block *g, const REAL *a, const REAL *b, REAL *c,
+                            int64_t rows, int64_t cols)
 {
     REAL copy[TILE_COLS * TILE_ROWS] __attribute__((aligned(LINE_BYTES))) = {0};
     size_t bytes = (size_t)(rows < TILE_ROWS ? rows : TILE_ROWS) * sizeof *c;
@@ -142,19 +117,18 @@ static void NAME(edge_tile)(const struct cpu_block *g, const REAL *a, const stru
  * stream from L2. */
 static void NAME(multiply)(const struct cpu_block *g)
 {
-    for (int64_t j = 0; j < g->cols; j += TILE_COLS) {
-        const struct NAME(panel) b = NAME(panel_of)(g, j);
+    for (int64_t j = 0; j < g->cols; j += TILE_COLS)
         for (int64_t i = 0; i < g->rows; i += TILE_ROWS) {
             const REAL *a = (const REAL *)g->a + i * g->k;
+            const REAL *b = (const REAL *)g->b + j * g->k;
             REAL *c = (REAL *)g->c + i + j * g->ldc;
             int64_t rows = g->rows - i, cols = g->cols - j;
             const REAL *next = rows > TILE_ROWS ? c + TILE_ROWS : c - i + TILE_COLS * g->ldc;
             if (rows < TILE_ROWS || cols < TILE_COLS)
-                NAME(edge_tile)(g, a, &b, c, rows, cols);
+                NAME(edge_tile)(g, a, b, c, rows, cols);
             else
-                NAME(tile)(g, a, &b, c, g->ldc, next);
+                NAME(tile)(g, a, b, c, g->ldc, next);
         }
-    }
 }
 
 /* omp simd is valid: out equals x or y, or overlaps neither. */

@@ -33,7 +33,6 @@ enum {
     SUMS_SIDE_BYTES = 4096,    /* bytes of one of its columns */
     TASKS = 4,                 /* tasks per thread, for load balance */
     THREAD_WORK = 256 * 1024,  /* fma steps that pay for one more thread */
-    NARROW = 128,              /* rows of C, for which packing op(B) costs more than it gains */
 };
 
 /* op(A), or the transpose of op(B): rows of k elements. */
@@ -49,7 +48,6 @@ struct cpu_product {
     struct cpu_operand a, b;
     char *c;
     bool from_c; /* the sums start from C */
-    bool lying;  /* whole panels of op(B) are used where they lie */
     double alpha;
     int threads;
     char *packed_a, *packed_b;
@@ -87,9 +85,8 @@ static struct cpu_panel panel_of(const struct cpu_product *g, const struct cpu_o
 static void pack_b(const struct cpu_product *g, struct range cols, struct range k)
 {
     int64_t width = g->kernel->tile_cols, panels = panels_of(cols, width, k);
-    const int64_t first = g->lying ? cols.count / width : 0;
 #pragma omp for nowait
-    for (int64_t i = first; i < panels; i++) {
+    for (int64_t i = 0; i < panels; i++) {
         struct range part = {cols.begin + i * width, min_i64(width, cols.count - i * width)};
         struct cpu_panel panel = panel_of(g, &g->b, part, k);
         g->kernel->pack_b(&panel, g->packed_b + i * width * k.count * g->size);
@@ -125,7 +122,6 @@ static void multiply(const struct cpu_product *g, struct range rows, struct rang
     for (int64_t task = 0; task < down * right; task++) {
         struct range i = range_of(rows.count, tile_rows, down, task % down);
         struct range j = range_of(cols.count, tile_cols, right, task / down);
-        const struct range b_cols = {cols.begin + j.begin, j.count};
         struct cpu_block block = {
             .rows = i.count,
             .cols = j.count,
@@ -133,9 +129,7 @@ static void multiply(const struct cpu_product *g, struct range rows, struct rang
             .ldc = g->ldc,
             .a = g->packed_a + i.begin * k.count * g->size,
             .b = g->packed_b + j.begin * k.count * g->size,
-            .lying_b = g->lying ? panel_of(g, &g->b, b_cols, k).from : NULL,
-            .across = g->b.across,
-            .c = g->c + (rows.begin + i.begin + b_cols.begin * g->ldc) * g->size,
+            .c = g->c + (rows.begin + i.begin + (cols.begin + j.begin) * g->ldc) * g->size,
             .from_c = g->from_c || k.begin > 0,
             .scale = k.begin + k.count == g->k ? g->alpha : 1,
         };
@@ -229,7 +223,6 @@ void gemm_cpu(const struct gemm *g, int threads, void *workspace)
         .k_step = STEPS_BYTES / size,
     };
     const struct cpu_kernel *kernel = product.kernel;
-    product.lying = g->m <= NARROW && product.k > 0 && product.b.along == 1 && product.b.across > 1;
     product.m_step =
         A_BYTES / STEPS_BYTES / kernel->tile_rows * kernel->tile_rows * product.threads;
     product.n_step = B_BYTES / STEPS_BYTES / kernel->tile_cols * kernel->tile_cols;
