@@ -27,6 +27,8 @@ struct cpu_block {
     void *c;
     bool from_c;  /* the sums start from C, otherwise from zero */
     double scale; /* factor of the final sums */
+    /* Column j is wanted down to row `reach` + j, and what else its tile has. */
+    int64_t reach;
 };
 
 /* The source of one packed panel.  `rows` counts rows of op(A), or columns of op(B): at most

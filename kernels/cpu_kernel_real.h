@@ -118,7 +118,7 @@ static void NAME(edge_tile)(const struct cpu_block *g, const REAL *a, const REAL
 static void NAME(multiply)(const struct cpu_block *g)
 {
     for (int64_t j = 0; j < g->cols; j += TILE_COLS)
-        for (int64_t i = 0; i < g->rows; i += TILE_ROWS) {
+        for (int64_t i = 0; i < g->rows && i < g->reach + j + TILE_COLS; i += TILE_ROWS) {
             const REAL *a = (const REAL *)g->a + i * g->k;
             const REAL *b = (const REAL *)g->b + j * g->k;
             REAL *c = (REAL *)g->c + i + j * g->ldc;

@@ -11,6 +11,7 @@
 #include "gemm.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "cpu_kernel.h"
 #include "kernel.h"
@@ -48,6 +49,7 @@ struct cpu_product {
     struct cpu_operand a, b;
     char *c;
     bool from_c; /* the sums start from C */
+    bool mirrored;
     double alpha;
     int threads;
     char *packed_a, *packed_b;
@@ -122,6 +124,7 @@ static void multiply(const struct cpu_product *g, struct range rows, struct rang
     for (int64_t task = 0; task < down * right; task++) {
         struct range i = range_of(rows.count, tile_rows, down, task % down);
         struct range j = range_of(cols.count, tile_cols, right, task / down);
+        const int64_t row = rows.begin + i.begin, col = cols.begin + j.begin;
         struct cpu_block block = {
             .rows = i.count,
             .cols = j.count,
@@ -129,9 +132,10 @@ static void multiply(const struct cpu_product *g, struct range rows, struct rang
             .ldc = g->ldc,
             .a = g->packed_a + i.begin * k.count * g->size,
             .b = g->packed_b + j.begin * k.count * g->size,
-            .c = g->c + (rows.begin + i.begin + (cols.begin + j.begin) * g->ldc) * g->size,
+            .c = g->c + (row + col * g->ldc) * g->size,
             .from_c = g->from_c || k.begin > 0,
             .scale = k.begin + k.count == g->k ? g->alpha : 1,
+            .reach = g->mirrored ? g->m - g->n + col - row : g->m,
         };
         g->kernel->multiply(&block);
     }
@@ -161,6 +165,18 @@ static void product_run(const struct cpu_product *g)
             multiply_rows(g, cols, k);
         }
     }
+}
+
+/* In the square of the last n rows an element above the diagonal is a sum of its mirror's products
+ * in the same order. */
+static void mirror_square(const struct cpu_product *g)
+{
+    char *square = g->c + (g->m - g->n) * g->size;
+#pragma omp parallel for num_threads(g->threads) if (g->threads > 1)
+    for (int64_t j = 0; j < g->n; j++)
+        for (int64_t i = j + 1; i < g->n; i++)
+            memcpy(square + (i + j * g->ldc) * g->size, square + (j + i * g->ldc) * g->size,
+                   (size_t)g->size);
 }
 
 /* C := alpha sums + beta C for one block of C. */
@@ -226,10 +242,14 @@ void gemm_cpu(const struct gemm *g, int threads, void *workspace)
     product.m_step =
         A_BYTES / STEPS_BYTES / kernel->tile_rows * kernel->tile_rows * product.threads;
     product.n_step = B_BYTES / STEPS_BYTES / kernel->tile_cols * kernel->tile_cols;
-    if (product.from_c || beta == 0)
-        product_run(&product);
-    else
+    if (!product.from_c && beta != 0) {
         product_add(&product, beta, product.packed_a + (size_t)threads * A_BYTES);
+        return;
+    }
+    product.mirrored = g->mirrored;
+    product_run(&product);
+    if (g->mirrored)
+        mirror_square(&product);
 }
 
 int gemm_cpu_flops_per_cycle(enum scalar type)

@@ -205,13 +205,22 @@ int plan_triangle_strips(const struct query *q)
     return q->machine->output_in_memory && !dear ? STRIPS_MAX : STRIPS_DEAR;
 }
 
+/* Whether the device computes half of a square on the diagonal (`mirrored` in gemm.h). */
+static bool halves_squares(const struct problem *p, const struct machine *machine)
+{
+    return !machine->gpu && p->moduli == 0 && !problem_of_bytes(p) && problem_width(p) == 1;
+}
+
 /* A triangle is multiplied strip by strip in every slab, but a GPU needs some blocks for all of its
- * multiprocessors. */
+ * multiprocessors.  Where half of a square is computed, large strips cost nothing unless what they
+ * have above the diagonal is written. */
 int64_t plan_triangle_strip_rows(const struct query *q, const struct plan *plan)
 {
     int64_t rows = ceil_div(plan->tile_rows, plan->strips);
     if (q->machine->gpu)
         rows = max_i64(rows, STRIP_ELEMENTS_LEAST / ceil_div(q->p->n, plan->grid_cols));
+    else if (halves_squares(q->p, q->machine) && !q->p->lower)
+        rows = max_i64(rows, STRIP_ROWS);
     return round_up(rows, rows < 4 * STRIP_ROWS ? PEAK_ROWS : STRIP_ROWS);
 }
 
@@ -269,13 +278,23 @@ void plan_set_held(struct plan *plan, enum operand held)
         plan->buffers[i] = held == i ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
 }
 
-struct tile_product plan_tile_product(const struct problem *p, const struct plan *plan)
+double plan_computed(const struct problem *p, const struct machine *machine,
+                     const struct plan *plan, const struct block *tile)
+{
+    const double tiles_beyond = GRANULE; /* elements of a row, of tiles on the diagonal */
+    return plan->triangle && halves_squares(p, machine)
+               ? schedule_products(p, tile) + tiles_beyond * (double)tile->rows
+               : schedule_multiplied(p, plan, tile);
+}
+
+struct tile_product plan_tile_product(const struct problem *p, const struct machine *machine,
+                                      const struct plan *plan)
 {
     struct tile_product most = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
     double elements = 0;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols && plan->triangle; rank++) {
         struct block tile = schedule_triangle(p, plan, rank);
-        double now = schedule_multiplied(p, plan, &tile);
+        double now = plan_computed(p, machine, plan, &tile);
         if (now > elements) {
             elements = now;
             most.rows = tile.rows;

@@ -39,6 +39,10 @@ void plan_set_threads(const struct query *q, struct plan *plan, int compute_thre
  * the diagonal. */
 int plan_triangle_strips(const struct query *q);
 
+/* Elements of a tile that the device computes. */
+double plan_computed(const struct problem *p, const struct machine *machine,
+                     const struct plan *plan, const struct block *tile);
+
 /* The height of the strips of a triangle's tiles, by the grid and the height of these. */
 int64_t plan_triangle_strip_rows(const struct query *q, const struct plan *plan);
 
@@ -129,7 +133,8 @@ struct tile_product {
 };
 
 /* The tile that takes longest, in all slabs; and what most is written of a tile, in elements. */
-struct tile_product plan_tile_product(const struct problem *p, const struct plan *plan);
+struct tile_product plan_tile_product(const struct problem *p, const struct machine *machine,
+                                      const struct plan *plan);
 double plan_tile_written(const struct problem *p, const struct plan *plan);
 
 /* Products of bytes for each product of integers (integers.h). */

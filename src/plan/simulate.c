@@ -225,7 +225,7 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
 {
     double slabs = (double)max_i64(step->slabs, 1), seconds = moving;
     int64_t cols =
-        (int64_t)(schedule_multiplied(s->p, s->plan, &rank->tile) / (double)rank->tile.rows);
+        (int64_t)(plan_computed(s->p, s->machine, s->plan, &rank->tile) / (double)rank->tile.rows);
     struct tile_product product = {rank->tile.rows, cols, step->k, step->slabs};
     if (step->slabs > 0)
         seconds += plan_product_seconds(s->p, s->machine, s->request, s->plan, &product);

@@ -49,6 +49,14 @@ static bool is_last(const struct run *run, const struct slab *slab)
     return slab->first + slab->size == run->problem->k_first + run->problem->k;
 }
 
+/* Whether the last columns of some rows of a triangle are a whole square on the diagonal.  In a
+ * complex product they are not symmetric. */
+static bool ends_in_square(const struct problem *p, const struct block *rows)
+{
+    return problem_is_triangle(p) && problem_width(p) == 1 &&
+           rows->row + rows->rows == rows->col + rows->cols && rows->cols >= rows->rows;
+}
+
 /* acc (+)= op(A) op(B) for `rows` of the tile and a part of the slab's steps from `first` on, of
  * the current panels.  Row-major C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and
  * nowhere else, rows turn into the columns of BLAS. */
@@ -76,6 +84,7 @@ static int steps_multiply(struct run *run, const struct block *rows, const struc
         .beta = !slab->begins || first > 0,
         .c = device_matrix_at(&run->acc, skip, 0),
         .ldc = run->acc.ld,
+        .mirrored = ends_in_square(p, rows),
         .peaks = check_peaks(&run->check, rows, first),
         .leaves_room = drain_computes(&run->drain) &&
                        (!block_empty(&run->drain.tile.block) || is_last(run, slab)),

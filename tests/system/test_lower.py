@@ -14,8 +14,8 @@ import pytest
 from cases import each
 from launch import BUILD, FAULTY, WAYS, run
 from matrices import multiply, output_of, part_of, read
-from test_symmetric import (N, K, OFF, ON, ON_GPU, SCALARS, SEEDS, SLOW_BUS, configuration, general_result, has_numbers,
-                            machine, make, result, stop)
+from test_symmetric import (N, K, OFF, ON, ON_GPU, SCALARS, SEEDS, SLOW_BUS, SLOW_PRODUCT, configuration,
+                            general_result, has_numbers, machine, make, result, stop)
 
 LOWER = ["--symmetric", "lower"]
 GENERAL = ["-b", "A", "--transb", "T"]  # A A^T
@@ -78,13 +78,13 @@ def test_the_same_bits_in_random_configurations(tmp_path, seed):
         same(source, trans, *more, scalars=rng.choice([[], SCALARS, ["--alpha", "-0.5"]]), ranks=ranks, **env)
 
 
-@pytest.mark.parametrize("ranks, rates", [(1, {}), (3, {}), (8, {}), (9, SLOW_BUS)])
+@pytest.mark.parametrize("ranks, rates", [(1, {}), (3, {}), (8, {}), (9, SLOW_BUS), (2, SLOW_PRODUCT)])
 def test_each_byte_moves_as_planned(tmp_path, ranks, rates):
     source = make(tmp_path / "input.h5")
     for scalars in [], SCALARS:
         report = same(source, "T", *machine(tmp_path, rates or {"name": "this"}), scalars=scalars, ranks=ranks)
         plan, stages = report["plan"], report["stages"]
-        assert (plan["grid"][1] > 1) == bool(rates)
+        assert (plan["grid"][1] > 1) == bool(rates) and (plan["grid"][0] == 1) == (rates == SLOW_PRODUCT or ranks == 1)
         assert stages["write"]["bytes"] == plan["write_bytes"] and stages["in"]["bytes"] == plan["in_bytes"]
         assert stages["read"]["bytes"] == plan["read_bytes"] == 8 * N * K + plan["write_bytes"] * bool(scalars)
 

@@ -211,6 +211,34 @@ static void slabs_leave_no_trace(void **state)
     }
 }
 
+/* A product whose last n rows are symmetric, like what C begins with. */
+static void check_mirrored(enum scalar type, int trans, const int64_t size[3], double beta)
+{
+    const int64_t m = size[0], n = size[1], k = size[2], above = m - n;
+    struct product p = product_make(type, trans, m, n, k);
+    for (int64_t l = 0; l < k; l++)
+        for (int64_t j = 0; j < n; j++)
+            set(&p.b, p.gemm.trans_b ? j : l, p.gemm.trans_b ? l : j, a_of(&p, above + j, l));
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < j; i++)
+            set(&p.c, above + i, j, get(&p.c, above + j, i));
+    p.gemm.beta = beta;
+    p.gemm.mirrored = true;
+    check(&p, THREADS);
+    product_free(&p);
+}
+
+static void half_of_a_square_is_enough(void **state)
+{
+    (void)state;
+    const int64_t sizes[][3] = {{1, 1, 3},      {3, 3, 20},     {12, 12, 40},   {50, 50, 300},
+                                {61, 24, 300},  {257, 64, 100}, {500, 130, 30}, {700, 700, 9},
+                                {1300, 300, 5}, {4, 4, 0},      {90, 1, 30},    {64, 63, 600}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int trial = 0; trial < 16; trial++)
+            check_mirrored((enum scalar)(trial % 2), trial / 4, sizes[s], trial / 2 % 2);
+}
+
 /* Computes the rectangle of C at (i, j) alone. */
 static void run_tile(const struct product *p, int64_t i, int64_t j, int64_t rows, int64_t cols)
 {
@@ -302,7 +330,7 @@ static void check_table(const struct cpu_kernel *kernel, enum scalar type, int t
     char *packed_b = packed_a + (size_t)(kernel->tile_rows * k) * scalar_size(type);
     struct cpu_panel a = {g->a, rows, k, g->trans_a ? g->lda : 1, g->trans_a ? 1 : g->lda};
     struct cpu_panel b = {g->b, cols, k, g->trans_b ? 1 : g->ldb, g->trans_b ? g->ldb : 1};
-    struct cpu_block block = {rows, cols, k, g->ldc, packed_a, packed_b, g->c, false, 1};
+    struct cpu_block block = {rows, cols, k, g->ldc, packed_a, packed_b, g->c, false, 1, rows};
     kernel->pack_a(&a, packed_a);
     kernel->pack_b(&b, packed_b);
     kernel->multiply(&block);
@@ -329,6 +357,7 @@ int main(void)
         cmocka_unit_test(threads_leave_no_trace),
         cmocka_unit_test(slabs_leave_no_trace),
         cmocka_unit_test(tiles_leave_no_trace),
+        cmocka_unit_test(half_of_a_square_is_enough),
         cmocka_unit_test(beta_zero_reads_no_c),
         cmocka_unit_test(nothing_to_multiply_reads_no_operand),
         cmocka_unit_test(empty_c),
