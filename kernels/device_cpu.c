@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -337,6 +338,7 @@ static int cpu_alloc(struct device *dev, size_t bytes, void **memory, struct err
     *memory = NULL;
     if (posix_memalign(memory, ALIGNMENT, bytes) != 0)
         return error_no_memory(err, "tiles and panels");
+    madvise(*memory, bytes, MADV_HUGEPAGE);
     return 0;
 }
 
