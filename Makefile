@@ -438,12 +438,13 @@ test-gpu: all $(GPUTESTS) $(FAULTY) $(GEMMBENCH) $(BUILD)/tests/bench/libcublas_
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(TESTPYTHON) -m pytest -q -m gpu tests
 
 bench-programs: $(BENCHES)
-# The CPU kernel compared with OpenBLAS, a few sizes; then whole runs, file to file; then as matrices grow, unless
-# BENCH="--only disk ..." asks for something else.
+# The CPU kernel compared with OpenBLAS, a few sizes; then whole runs, file to file; then users' jobs, and as matrices
+# grow, unless BENCH="--only disk ..." asks for something else.
 bench: all $(FAULTY) bench-programs $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \
        $(BUILD)/tests/bench/bench_chunks
 	@env -u OPENBLAS_CORETYPE $(BUILD)/tests/bench/bench_gemm_cpu 3 1024
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(BENCH)
+	$(if $(BENCH),,@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/bench/regimes.py)
 	$(if $(BENCH),,@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/bench/grow.py measure -o $(BUILD)/bench)
 
 include jobs/packages/packages.mk

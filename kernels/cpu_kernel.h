@@ -25,10 +25,9 @@ struct cpu_block {
     int64_t rows, cols, k, ldc;
     const void *a, *b;
     void *c;
-    bool from_c;  /* the sums start from C, otherwise from zero */
-    double scale; /* factor of the final sums */
-    /* Column j is wanted down to row `reach` + j, and what else its tile has. */
-    int64_t reach;
+    bool from_c;   /* the sums start from C, otherwise from zero */
+    double scale;  /* factor of the final sums */
+    int64_t reach; /* column j is wanted down to row `reach` + j, and what else its tile has */
 };
 
 /* The source of one packed panel.  `rows` counts rows of op(A), or columns of op(B): at most

@@ -211,9 +211,8 @@ static bool halves_squares(const struct problem *p, const struct machine *machin
     return !machine->gpu && p->moduli == 0 && !problem_of_bytes(p) && problem_width(p) == 1;
 }
 
-/* A triangle is multiplied strip by strip in every slab, but a GPU needs some blocks for all of its
- * multiprocessors.  Where half of a square is computed, large strips cost nothing unless what they
- * have above the diagonal is written. */
+/* In every slab a triangle is multiplied strip by strip.  A GPU needs blocks for all of its
+ * multiprocessors.  Where squares are halved, large strips cost only what they write. */
 int64_t plan_triangle_strip_rows(const struct query *q, const struct plan *plan)
 {
     int64_t rows = ceil_div(plan->tile_rows, plan->strips);

@@ -11,6 +11,7 @@ import pytest
 from launch import BUILD, PATIENCE, ROOT, environment
 
 sys.path.insert(0, str(ROOT / "tests/bench"))
+import regimes  # noqa: E402
 import runs  # noqa: E402
 
 M, N, K = 300, 200, 400
@@ -96,6 +97,21 @@ def test_rivals_did_the_same(bench):
             assert rival["compute_only"] == alone and rival["agrees"] is (None if alone else True)
             seconds = rival["multiply_s" if alone else "wall_s"]["median"]
             assert rival["ratio"] == seconds / wall > 0 and rival["peak_bytes"]["min"] > 0
+
+
+def test_jobs_beside_their_limits(tmp_path):
+    """A row for each job, which the rival makes, too; no file is left."""
+    line = [sys.executable, ROOT / "tests/bench/regimes.py", "--device", "cpu", "--scale", "0.01", "--repeat", "1",
+            "--folder", tmp_path, "--memory-folder", tmp_path]
+    done = subprocess.run(line, env=environment(DGEMM_OOC_BUILD=str(BUILD)), capture_output=True, text=True)
+    assert done.returncode == 0 and not list(tmp_path.iterdir()), done.stderr
+    _, _, head, _, *rows = done.stdout.splitlines()
+    cells = [row.strip("| ").split(" | ") for row in rows]
+    assert [row[0] for row in cells] == list(regimes.JOBS) and {len(row) for row in cells} == {head.count("|") - 1}
+    for name, extents, seconds, predicted, limit, share, rival in cells:
+        m, n, k = map(int, extents.split(" x "))
+        assert m * n * k > 0 and float(seconds) > 0 and float(predicted) > 0 and float(rival) > 0
+        assert limit.split(", ")[0] in regimes.TITLES.values() and 0 < float(share) < 2, (name, share)
 
 
 def test_growth(tmp_path):
