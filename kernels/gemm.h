@@ -51,8 +51,8 @@ struct gemm {
     /* The matrices are those of a complex product (ozaki.h), op(B) not transposed and leading
      * dimensions even: cuBLAS multiplies the complex ones. */
     bool complex;
-    /* The last n rows of C are symmetric: op(B) is the transpose of those of op(A), and so is C
-     * where it is read.  A kernel may compute half of that square and copy it. */
+    /* op(B) is the transpose of op(A)'s last n rows, so that these rows of C are symmetric; where C
+     * is read, it is so already.  A kernel may compute half of that square and copy it. */
     bool mirrored;
     struct peaks peaks; /* only where the kernel `reports_peaks` */
     /* A kernel whose blocks stay on the GPU to its end leaves one or two multiprocessors to kernels

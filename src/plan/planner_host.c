@@ -280,10 +280,9 @@ void plan_set_held(struct plan *plan, enum operand held)
 double plan_computed(const struct problem *p, const struct machine *machine,
                      const struct plan *plan, const struct block *tile)
 {
-    const double tiles_beyond = GRANULE; /* elements of a row, of tiles on the diagonal */
-    return plan->triangle && halves_squares(p, machine)
-               ? schedule_products(p, tile) + tiles_beyond * (double)tile->rows
-               : schedule_multiplied(p, plan, tile);
+    const double all = schedule_multiplied(p, plan, tile);
+    const double beyond = GRANULE * (double)tile->rows; /* of the kernel's tiles on the diagonal */
+    return halves_squares(p, machine) ? fmin(all, schedule_products(p, tile) + beyond) : all;
 }
 
 struct tile_product plan_tile_product(const struct problem *p, const struct machine *machine,

@@ -5,11 +5,15 @@
 
 The limit is the part of the machine that alone would take longest for what the job reads, copies, multiplies
 or writes, as bench.py measures it; its share is that time by the job's.  Times are medians from file to file,
-without the start.  The table is Markdown.  Files that would not fit are made smaller."""
+without the start, but with the pass over A that covariances need first, which is predicted, too.  The table is
+Markdown.  Jobs whose files or rivals would not fit are made smaller."""
 import argparse
+import importlib.util
 import json
 import os
 import resource
+import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -19,7 +23,7 @@ import h5py
 import numpy as np
 
 import bench
-from bench import BUILD, Case, call, result_of, say
+from bench import BUILD, ELEMENT, Case, Failure, call, number_after, result_of, say
 
 ROWS = 20000  # of a matrix at a time
 TITLES = {"read": "reading", "in": "copies in", "gemm": "products", "out": "copies out", "write": "writing"}
@@ -96,17 +100,35 @@ class Job(Case):
                 for i in range(0, shape[0], ROWS):
                     data[i:i + ROWS] = rng.random((min(ROWS, shape[0] - i), shape[1])) - 0.5
 
+    def program(self):
+        report = super().program()
+        report["wall_s"] += report["startup"]["output_s"]
+        return report
+
     def rivals(self):
-        if not self.alone:
-            way = "CuPy" if self.gpu else "NumPy"
+        way = "CuPy" if self.gpu else "NumPy"
+        if not self.alone and importlib.util.find_spec(way.lower()):
             line = [sys.executable, __file__, "--rival", self.source, self.theirs, *["--gpu"][:self.gpu], self.name]
             yield f"h5py, {way}", lambda: json.loads(call(line))
 
 
+def fits(name, extents, folder):
+    """Whether there is room for the files, with a rival's C, and for what a rival holds."""
+    m, n, k = extents
+    rows = ROWS if JOBS[name][3] is not whole else max(extents)
+    files = m * k + (0 if JOBS[name][2] else k * n) + 2 * m * n
+    held = min(rows, max(m, k)) * max(m, k, n) + 2 * m * n + k * n
+    return (ELEMENT * files < 0.8 * shutil.disk_usage(folder).free
+            and ELEMENT * (files + held) < 0.8 * (number_after("MemAvailable:") << 10))
+
+
 def description_of(name, folder, gpu, args):
     extents, cold = [max(min(250, x), int(args.scale * x)) for x in JOBS[name][gpu]], JOBS[name][5]
-    while not bench.fits(extents, folder, args.alone):
-        extents = [max(min(250, x), x * 3 // 4) for x in extents]
+    while not fits(name, extents, folder):
+        smaller = [max(min(250, x), x * 3 // 4) for x in extents]
+        if smaller == extents:
+            raise Failure(f"{name}: {' x '.join(map(str, extents))} does not fit {folder} and the memory here")
+        extents = smaller
     return {"regime": name, "folder": str(folder), "cold": cold, **dict(zip("mnk", extents)),
             "gpu_memory_bytes": None, "host_memory_bytes": None}
 
@@ -124,8 +146,25 @@ def row(case):
     seconds, bound = program["wall_s"]["median"], program["bound"]
     cells = [case["regime"], f"{case['m']} x {case['n']} x {case['k']}", f"{seconds:.3g}",
              f"{program['predicted']['wall_s']:.3g}", f"{TITLES[bound]}, {program['stages'][bound]['ceiling_s']:.3g}",
-             f"{program['efficiency']:.2f}", *[f"{other:.3g}" for other in others], *["fails"][:len(case["failed"])]]
+             f"{program['efficiency']:.2g}", f"{others[0]:.3g}" if others else ""]
     return f"| {' | '.join(cells)} |"
+
+
+def show(args):
+    link = json.loads(call([BUILD / "tests/bench/bench_link", 1 << 20, *["cpu"][:args.device == "cpu"]]))
+    way = "CuPy" if link["device"] == "gpu" else "NumPy"
+    print(f"{link['name']}, {bench.CPUS} CPUs, {bench.here()['commit']}, seconds\n")
+    print(f"| job | m x n x k | `dgemm_ooc` | predicted | limit | its share | h5py, {way} |", "|---" * 7 + "|",
+          sep="\n", flush=True)
+    for name in args.jobs or JOBS:
+        where = args.folder if JOBS[name][5] else args.memory_folder
+        with tempfile.TemporaryDirectory(prefix="dgemm_ooc-bench-", dir=where) as folder:
+            case = measure(name, link, Path(folder), args)
+        print(row(case), flush=True)
+        for why in case["failed"].values():
+            say(f"{name}: h5py could not run: {why}")
+        if any(other["agrees"] is False for other in case["rivals"].values()):
+            raise Failure(f"{name}: h5py has another product")
 
 
 def main():
@@ -143,18 +182,15 @@ def main():
     args = parser.parse_args()
     if args.rival:
         return rival(args.jobs[0], *args.rival, args.gpu)
-    link = json.loads(call([BUILD / "tests/bench/bench_link", 1 << 20, *["cpu"][:args.device == "cpu"]]))
-    way = "CuPy" if link["device"] == "gpu" else "NumPy"
-    print(f"{link['name']}, {bench.CPUS} CPUs, {bench.here()['commit']}, seconds\n")
-    print(f"| job | m x n x k | `dgemm_ooc` | predicted | limit | its share |{f' h5py, {way} |' if not args.alone else ''}")
-    print("|---" * (6 + (not args.alone)) + "|", flush=True)
-    for name in args.jobs or JOBS:
-        where = args.folder if JOBS[name][5] else args.memory_folder
-        with tempfile.TemporaryDirectory(prefix="dgemm_ooc-bench-", dir=where) as folder:
-            case = measure(name, link, Path(folder), args)
-        print(row(case), flush=True)
-        if any(other["agrees"] is False for other in case["rivals"].values()):
-            sys.exit(f"regimes: {name}: h5py has another product")
+    if unknown := [name for name in args.jobs if name not in JOBS]:
+        parser.error(f"{unknown[0]}: give one of: {', '.join(JOBS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        show(args)
+    except Failure as failure:
+        sys.exit(f"regimes: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -103,7 +103,8 @@ def test_jobs_beside_their_limits(tmp_path):
     """A row for each job, which the rival makes, too; no file is left."""
     line = [sys.executable, ROOT / "tests/bench/regimes.py", "--device", "cpu", "--scale", "0.01", "--repeat", "1",
             "--folder", tmp_path, "--memory-folder", tmp_path]
-    done = subprocess.run(line, env=environment(DGEMM_OOC_BUILD=str(BUILD)), capture_output=True, text=True)
+    done = subprocess.run(line, env=environment(DGEMM_OOC_BUILD=str(BUILD)), capture_output=True, text=True,
+                          timeout=PATIENCE)
     assert done.returncode == 0 and not list(tmp_path.iterdir()), done.stderr
     _, _, head, _, *rows = done.stdout.splitlines()
     cells = [row.strip("| ").split(" | ") for row in rows]
@@ -111,7 +112,7 @@ def test_jobs_beside_their_limits(tmp_path):
     for name, extents, seconds, predicted, limit, share, rival in cells:
         m, n, k = map(int, extents.split(" x "))
         assert m * n * k > 0 and float(seconds) > 0 and float(predicted) > 0 and float(rival) > 0
-        assert limit.split(", ")[0] in regimes.TITLES.values() and 0 < float(share) < 2, (name, share)
+        assert limit.split(", ")[0] in regimes.TITLES.values() and float(share) > 0, (name, share)
 
 
 def test_growth(tmp_path):

@@ -212,7 +212,8 @@ static void slabs_leave_no_trace(void **state)
 }
 
 /* A product whose last n rows are symmetric, like what C begins with. */
-static void check_mirrored(enum scalar type, int trans, const int64_t size[3], double beta)
+static void check_mirrored(enum scalar type, int trans, const int64_t size[3], double alpha,
+                           double beta)
 {
     const int64_t m = size[0], n = size[1], k = size[2], above = m - n;
     struct product p = product_make(type, trans, m, n, k);
@@ -222,6 +223,7 @@ static void check_mirrored(enum scalar type, int trans, const int64_t size[3], d
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < j; i++)
             set(&p.c, above + i, j, get(&p.c, above + j, i));
+    p.gemm.alpha = alpha;
     p.gemm.beta = beta;
     p.gemm.mirrored = true;
     check(&p, THREADS);
@@ -233,10 +235,13 @@ static void half_of_a_square_is_enough(void **state)
     (void)state;
     const int64_t sizes[][3] = {{1, 1, 3},      {3, 3, 20},     {12, 12, 40},   {50, 50, 300},
                                 {61, 24, 300},  {257, 64, 100}, {500, 130, 30}, {700, 700, 9},
-                                {1300, 300, 5}, {4, 4, 0},      {90, 1, 30},    {64, 63, 600}};
+                                {1300, 300, 5}, {4, 4, 0},      {90, 1, 30},    {64, 63, 600},
+                                {1100, 1100, 5}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int trial = 0; trial < 16; trial++)
-            check_mirrored((enum scalar)(trial % 2), trial / 4, sizes[s], trial / 2 % 2);
+            check_mirrored((enum scalar)(trial % 2), trial / 4, sizes[s], 1, trial / 2 % 2);
+    check_mirrored(SCALAR_DOUBLE, 0, sizes[4], 0.7, 0);
+    check_mirrored(SCALAR_DOUBLE, 0, sizes[4], 0.7, 1);
 }
 
 /* Computes the rectangle of C at (i, j) alone. */
