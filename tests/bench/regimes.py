@@ -115,9 +115,9 @@ class Job(Case):
 def fits(name, extents, folder):
     """Whether there is room for the files, with a rival's C, and for what a rival holds."""
     m, n, k = extents
-    rows = ROWS if JOBS[name][3] is not whole else max(extents)
-    files = m * k + (0 if JOBS[name][2] else k * n) + 2 * m * n
-    held = min(rows, max(m, k)) * max(m, k, n) + 2 * m * n + k * n
+    _, _, alone, maker, _, _ = JOBS[name]  # alone: B is A
+    b, part = 0 if alone else k * n, ROWS * (m if alone else k)
+    files, held = m * k + b + 2 * m * n, (m * k if maker is whole else part) + b + 2 * m * n
     return (ELEMENT * files < 0.8 * shutil.disk_usage(folder).free
             and ELEMENT * (files + held) < 0.8 * (number_after("MemAvailable:") << 10))
 
