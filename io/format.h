@@ -86,7 +86,7 @@ struct format {
     const char *name;             /* as --io calls what its library reads */
     const char *endings;          /* of its files' names, as in ".npy .npy.part" */
     const char *(*version)(void); /* of its library (text.h) */
-    double library_bytes_per_s;   /* that one thread reads, roughly */
+    double thread_bytes_per_s;    /* that one thread reads, roughly */
 
     /* Describe the dataset that `source` names.  Complains (EXIT_INPUT) about anything but a
      * two-dimensional one of real or complex numbers; if there is none of this name, the complaint

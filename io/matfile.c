@@ -347,7 +347,7 @@ static const char *version(void)
 
 const struct format format_hdf5 = {.name = "hdf5",
                                    .version = version,
-                                   .library_bytes_per_s = 1e9,
+                                   .thread_bytes_per_s = 1e9,
                                    .describe = matfile_describe,
                                    .each = matfile_each,
                                    .each_file = matfile_each_file,

@@ -104,9 +104,7 @@ NAME(project_chain)(const REAL *m, int64_t across, int64_t along, int64_t k, con
     for (int i = 0; i < rows; i++)
         for (int c = 0; c < classes; c++)
             chain[i][c] = 0;
-    for (int64_t p = 0; p < k; p++) {
-        if (along != 1)
-            __builtin_prefetch(m + (p + k) * along);
+    for (int64_t p = 0; p < k; p++)
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++) {
             double element = m[i * across + p * along];
@@ -114,7 +112,6 @@ NAME(project_chain)(const REAL *m, int64_t across, int64_t along, int64_t k, con
             for (int c = 0; c < classes; c++)
                 chain[i][c] += element * x[p * classes + c];
         }
-    }
     for (int i = 0; i < rows; i++)
         for (int c = 0; c < classes; c++)
             y[i * classes + c] += chain[i][c];
@@ -134,28 +131,16 @@ NAME(project_rows)(const REAL *m, int64_t across, int64_t along, int64_t k, int6
         NAME(project_chain)(m + i * across, across, along, k, 1, classes, x, y + i * classes);
 }
 
-/* The sums of squares of the same elements; x - x makes them NaN unless all are finite. */
-static void NAME(square_rows)(const REAL *m, int64_t across, int64_t along, int64_t rows, int64_t k,
-                              double *squares)
+/* The sum of squares of the same elements; x - x makes it NaN unless all are finite. */
+static double NAME(square_chain)(const REAL *m, int64_t along, int64_t k)
 {
-    double sums[FREIVALDS_CHAIN] = {0};
-    for (int64_t i = 0; i < rows && along == 1; i++) {
-        double sum = 0;
+    double sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (int64_t p = 0; p < k; p++) {
-            double x = m[i * across + p];
-            sum += x * x + (x - x);
-        }
-        sums[i] = sum;
+    for (int64_t p = 0; p < k; p++) {
+        double x = m[p * along];
+        sum += x * x + (x - x);
     }
-    for (int64_t p = 0; p < k && along != 1; p++)
-#pragma omp simd
-        for (int64_t i = 0; i < rows; i++) {
-            double x = m[i + p * along];
-            sums[i] += x * x + (x - x);
-        }
-    for (int64_t i = 0; i < rows; i++)
-        squares[i] += sums[i];
+    return sum;
 }
 
 static void NAME(project_classes)(const struct project *p, const REAL *m, int64_t across,
@@ -180,7 +165,7 @@ static void NAME(project_block)(const struct project *p, struct range rows, stru
     int64_t across = p->trans ? 1 : p->ld, along = p->trans ? p->ld : 1;
     const REAL *m = (const REAL *)p->matrix + rows.begin * across + k.begin * along;
     if (p->absolute) {
-        double sizes[FREIVALDS_CHAIN * FREIVALDS_CHAIN];
+        double sizes[FREIVALDS_CHAIN * FREIVALDS_CHAIN] = {0};
         for (int64_t i = 0; i < rows.count; i++)
             for (int64_t s = 0; s < k.count; s++)
                 sizes[i * k.count + s] = fabs((double)m[i * across + s * along]);
@@ -188,8 +173,8 @@ static void NAME(project_block)(const struct project *p, struct range rows, stru
     } else {
         NAME(project_classes)(p, m, across, along, rows, k);
     }
-    if (p->squares)
-        NAME(square_rows)(m, across, along, rows.count, k.count, p->squares + rows.begin);
+    for (int64_t i = 0; i < rows.count && p->squares; i++)
+        p->squares[rows.begin + i] += NAME(square_chain)(m + i * across, along, k.count);
 }
 
 #undef NAME

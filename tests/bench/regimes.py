@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Callable, NamedTuple
 
 import h5py
 import numpy as np
@@ -53,15 +54,24 @@ def in_rows(a, b, xp):
     return (x @ right for x in rows_of(a, xp))
 
 
-# A job's m, n and k without and with a GPU, its options, its rival, how A and B are stored, and whether on a disk.
+class Kind(NamedTuple):
+    """A job's m, n and k without and with a GPU, and what else there is to say of it."""
+    cpu: tuple
+    gpu: tuple
+    options: list  # of dgemm_ooc; where there are some B is A, which is k x m
+    rival: Callable
+    storage: dict = {}
+    cold: bool = False
+
+
 JOBS = {
-    "square": ((4000, 4000, 4000), (32768, 32768, 32768), [], whole, {}, False),
-    "square, from a disk": ((4000, 4000, 4000), (16384, 16384, 16384), [], whole, {}, True),
-    "square, gzip chunks": ((4000, 4000, 4000), (16384, 16384, 16384), [], whole, GZIP, False),
-    "tall: A^T A": ((200, 200, 1500000), (2000, 2000, 2000000), GRAM, gram, {}, False),
-    "covariances of its columns": ((200, 200, 1500000), (2000, 2000, 2000000), COV, covariance, {}, False),
-    "skinny: A X": ((60000, 64, 5000), (100000, 64, 40000), [], in_rows, {}, False),
-    "outer: k is short": ((20000, 20000, 300), (80000, 60000, 300), [], in_rows, {}, False),
+    "square": Kind((4000, 4000, 4000), (32768, 32768, 32768), [], whole),
+    "square, from a disk": Kind((4000, 4000, 4000), (16384, 16384, 16384), [], whole, cold=True),
+    "square, gzip chunks": Kind((4000, 4000, 4000), (16384, 16384, 16384), [], whole, storage=GZIP),
+    "tall: A^T A": Kind((200, 200, 1500000), (2000, 2000, 2000000), GRAM, gram),
+    "covariances of its columns": Kind((200, 200, 1500000), (2000, 2000, 2000000), COV, covariance),
+    "skinny: A X": Kind((60000, 64, 5000), (100000, 64, 40000), [], in_rows),
+    "outer: k is short": Kind((20000, 20000, 300), (80000, 60000, 300), [], in_rows),
 }
 
 
@@ -75,8 +85,8 @@ def rival(job, source, target, gpu):
     start = time.monotonic()
     with h5py.File(source) as inputs, h5py.File(target, "w") as output:
         a, b = inputs["A"], inputs.get("B")
-        found = JOBS[job][3](a, b, xp)
-        if JOBS[job][3] is in_rows:
+        found = JOBS[job].rival(a, b, xp)
+        if JOBS[job].rival is in_rows:
             c = output.create_dataset("C", (len(a), b.shape[1]), "f8")
             for i, rows in zip(range(0, len(a), ROWS), found):
                 c[i:i + ROWS] = rows if xp is np else rows.get()
@@ -93,7 +103,7 @@ class Job(Case):
 
     def __init__(self, name, description, folder, link, args):
         super().__init__(description, folder, link, args)
-        self.name, self.options = name, JOBS[name][2]
+        self.name, self.options = name, JOBS[name].options
 
     def generate(self):
         shapes = {"A": (self.k, self.m)} if self.options else {"A": (self.m, self.k), "B": (self.k, self.n)}
@@ -102,7 +112,7 @@ class Job(Case):
             old.unlink()
         with h5py.File(self.source, "w") as file:
             for name, shape in shapes.items():
-                data = file.create_dataset(name, shape, "f8", **JOBS[self.name][4])
+                data = file.create_dataset(name, shape, "f8", **JOBS[self.name].storage)
                 for i in range(0, shape[0], ROWS):
                     data[i:i + ROWS] = rng.random((min(ROWS, shape[0] - i), shape[1])) - 0.5
 
@@ -121,15 +131,16 @@ class Job(Case):
 def fits(name, extents, folder):
     """Whether there is room for the files, with a rival's C, and for what a rival holds."""
     m, n, k = extents
-    _, _, alone, maker, _, _ = JOBS[name]  # alone: B is A
+    alone = bool(JOBS[name].options)
     b, part = 0 if alone else k * n, ROWS * (m if alone else k)
-    files, held = m * k + b + 2 * m * n, (m * k if maker is whole else part) + b + 2 * m * n
+    files, held = m * k + b + 2 * m * n, (m * k if JOBS[name].rival is whole else part) + b + 2 * m * n
     return (ELEMENT * files < 0.8 * shutil.disk_usage(folder).free
             and ELEMENT * (files + held) < 0.8 * (number_after("MemAvailable:") << 10))
 
 
 def description_of(name, folder, gpu, args):
-    extents, cold = [max(min(250, x), int(args.scale * x)) for x in JOBS[name][gpu]], JOBS[name][5]
+    kind = JOBS[name]
+    extents, cold = [max(min(250, x), int(args.scale * x)) for x in (kind.gpu if gpu else kind.cpu)], kind.cold
     while not fits(name, extents, folder):
         smaller = [max(min(250, x), x * 3 // 4) for x in extents]
         if smaller == extents:
@@ -163,7 +174,7 @@ def show(args):
     print(f"| job | m x n x k | `dgemm_ooc` | predicted | limit | its share | h5py, {way} |", "|---" * 7 + "|",
           sep="\n", flush=True)
     for name in args.jobs or JOBS:
-        where = args.folder if JOBS[name][5] else args.memory_folder
+        where = args.folder if JOBS[name].cold else args.memory_folder
         with tempfile.TemporaryDirectory(prefix="dgemm_ooc-bench-", dir=where) as folder:
             case = measure(name, link, Path(folder), args)
         print(row(case), flush=True)
