@@ -140,10 +140,13 @@ struct format {
                   const struct format_attribute *attributes, struct error *err);
 
     /* Add a dataset of one dimension to a file that `create` has made, which belongs to the matrix
-     * `of`.  Compare it with what it was made from, bit by bit: complains (EXIT_VERIFY) where it is
-     * not there, and where it differs, with the first value that does. */
+     * `of`.  Put values, in place, where it has NaN, if it is there.  Compare it with what it was
+     * made from, bit by bit: complains (EXIT_VERIFY) where it is not there, and where it differs,
+     * with the first value that does. */
     int (*add_vector)(const struct source *of, const struct format_vector *vector,
                       struct error *err);
+    int (*fill_vector)(const struct source *of, const struct format_vector *vector,
+                       struct error *err);
     int (*compare_vector)(const struct source *of, const struct format_vector *vector,
                           struct error *err);
 

@@ -38,6 +38,8 @@ int matfile_create(struct source *source, bool new_file, const struct format_lay
                    const struct format_attribute *attributes, struct error *err);
 int matfile_add_vector(const struct source *of, const struct format_vector *vector,
                        struct error *err);
+int matfile_fill_vector(const struct source *of, const struct format_vector *vector,
+                        struct error *err);
 int matfile_compare_vector(const struct source *of, const struct format_vector *vector,
                            struct error *err);
 int matfile_others(const char *file, const char *dataset, char *text, size_t size,

@@ -1,10 +1,12 @@
 /* Creates, renames and removes datasets. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "error.h"
+#include "file.h"
 #include "matfile_impl.h"
 #include "quantity.h"
 
@@ -371,4 +373,58 @@ void matfile_remove(const char *file, const char *dataset)
         H5Ldelete(id, dataset, H5P_DEFAULT);
     h5_close(id);
     h5_leave();
+}
+
+/* Where the vector's values lie in the file; HADDR_UNDEF if they are not there. */
+static haddr_t vector_address(const struct source *of, const struct format_vector *vector,
+                              struct error *err)
+{
+    haddr_t address = HADDR_UNDEF;
+    h5_enter();
+    hid_t file = h5_open_file(of->file, H5_READ, err);
+    hid_t dataset = file >= 0 && H5Lexists(file, vector->dataset, H5P_DEFAULT) > 0
+                        ? H5Dopen2(file, vector->dataset, H5P_DEFAULT)
+                        : -1;
+    if (dataset >= 0 && H5Dget_storage_size(dataset) == (hsize_t)vector->count * sizeof(double))
+        address = H5Dget_offset(dataset);
+    h5_close(dataset);
+    h5_close(file);
+    h5_settle(0, of->file, err);
+    h5_leave();
+    return address;
+}
+
+/* Replace NaN by values, from an address in the file on.  False, with errno, where that fails. */
+static bool fill(int descriptor, off_t address, const struct format_vector *vector)
+{
+    enum { PART = 1024 };
+    double part[PART];
+    for (int64_t first = 0; first < vector->count; first += PART) {
+        const int64_t count = vector->count - first < PART ? vector->count - first : PART;
+        const size_t bytes = (size_t)count * sizeof *part;
+        const off_t at = address + (off_t)first * (off_t)sizeof *part;
+        if (pread(descriptor, part, bytes, at) != (ssize_t)bytes)
+            return false;
+        for (int64_t i = 0; i < count; i++)
+            part[i] = part[i] == part[i] ? part[i] : vector->values[first + i];
+        if (lseek(descriptor, at, SEEK_SET) < 0 ||
+            !file_write(descriptor, (const char *)part, bytes))
+            return false;
+    }
+    return true;
+}
+
+int matfile_fill_vector(const struct source *of, const struct format_vector *vector,
+                        struct error *err)
+{
+    const haddr_t address = vector_address(of, vector, err);
+    if (address == HADDR_UNDEF)
+        return err->code;
+    const int descriptor = file_open_own(of->file, O_RDWR);
+    if (descriptor < 0 || !fill(descriptor, (off_t)address, vector))
+        error_add(err, error_of_disk(errno, EXIT_RUNTIME), "%s: writing \"%s\" failed: %s",
+                  of->file, vector->dataset, error_disk_text(errno));
+    if (descriptor >= 0)
+        close(descriptor);
+    return err->code;
 }

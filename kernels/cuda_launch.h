@@ -44,6 +44,7 @@ cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream);
 cudaError_t mirror_cuda(const struct mirror *mirror, cudaStream_t stream);
 cudaError_t reflect_cuda(const struct reflect *reflect, cudaStream_t stream);
 cudaError_t standardize_cuda(const struct standardize *standardize, cudaStream_t stream);
+cudaError_t recentre_cuda(const struct recentre *recentre, cudaStream_t stream);
 cudaError_t embed_cuda(const struct embed *embed, cudaStream_t stream);
 cudaError_t fold_cuda(const struct fold *fold, cudaStream_t stream);
 cudaError_t sketch_cuda(const struct sketch *sketch, cudaStream_t stream);

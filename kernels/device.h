@@ -86,6 +86,8 @@ struct device {
                   struct error *err); /* likewise */
     int (*reflect)(struct device *dev, const struct reflect *reflect,
                    struct error *err); /* likewise */
+    int (*recentre)(struct device *dev, const struct recentre *recentre,
+                    struct error *err); /* likewise */
     int (*standardize)(struct device *dev, const struct standardize *standardize,
                        struct error *err); /* STREAM_COMPUTE */
     int (*embed)(struct device *dev, const struct embed *embed, struct error *err); /* likewise */

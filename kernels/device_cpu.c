@@ -33,6 +33,7 @@ enum action {
     ACTION_COMBINE,
     ACTION_MIRROR,
     ACTION_REFLECT,
+    ACTION_RECENTRE,
     ACTION_STANDARDIZE,
     ACTION_EMBED,
     ACTION_FOLD,
@@ -60,6 +61,7 @@ struct operation {
         struct combine combine;
         struct mirror mirror;
         struct reflect reflect;
+        struct recentre recentre;
         struct standardize standardize;
         struct embed embed;
         struct fold fold;
@@ -140,6 +142,7 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
     case ACTION_MIRROR: mirror_cpu(&o->mirror, cpu->threads); break;
     case ACTION_REFLECT: reflect_cpu(&o->reflect, cpu->threads); break;
+    case ACTION_RECENTRE: recentre_cpu(&o->recentre, cpu->threads); break;
     case ACTION_STANDARDIZE: standardize_cpu(&o->standardize, cpu->threads); break;
     case ACTION_EMBED: embed_cpu(&o->embed, cpu->threads); break;
     case ACTION_FOLD: fold_cpu(&o->fold, cpu->threads); break;
@@ -253,6 +256,7 @@ static int cpu_integers(struct device *dev, const struct gemm *gemm,
 ENQUEUES(combine, STREAM_OUT, ACTION_COMBINE)
 ENQUEUES(mirror, STREAM_OUT, ACTION_MIRROR)
 ENQUEUES(reflect, STREAM_OUT, ACTION_REFLECT)
+ENQUEUES(recentre, STREAM_OUT, ACTION_RECENTRE)
 ENQUEUES(standardize, STREAM_COMPUTE, ACTION_STANDARDIZE)
 ENQUEUES(embed, STREAM_COMPUTE, ACTION_EMBED)
 ENQUEUES(fold, STREAM_COMPUTE, ACTION_FOLD)
@@ -414,6 +418,7 @@ static const struct device cpu_functions = {
     .combine = cpu_combine,
     .mirror = cpu_mirror,
     .reflect = cpu_reflect,
+    .recentre = cpu_recentre,
     .standardize = cpu_standardize,
     .embed = cpu_embed,
     .fold = cpu_fold,

@@ -190,83 +190,26 @@ static int gpu_integers(struct device *dev, const struct gemm *gemm,
                   integers_cuda(gemm, &how, gpu->streams[STREAM_COMPUTE]), err);
 }
 
-static int gpu_combine(struct device *dev, const struct combine *combine, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "combining a tile",
-                  combine_cuda(combine, gpu->streams[STREAM_OUT]), err);
-}
-
-static int gpu_mirror(struct device *dev, const struct mirror *mirror, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "transposing a tile",
-                  mirror_cuda(mirror, gpu->streams[STREAM_OUT]), err);
-}
-
-static int gpu_reflect(struct device *dev, const struct reflect *reflect, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "mirroring a square",
-                  reflect_cuda(reflect, gpu->streams[STREAM_OUT]), err);
-}
-
-static int gpu_standardize(struct device *dev, const struct standardize *standardize,
-                           struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "centring a panel",
-                  standardize_cuda(standardize, gpu->streams[STREAM_COMPUTE]), err);
-}
-
-static int gpu_embed(struct device *dev, const struct embed *embed, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "embedding complex numbers",
-                  embed_cuda(embed, gpu->streams[STREAM_COMPUTE]), err);
-}
-
-static int gpu_fold(struct device *dev, const struct fold *fold, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "adding sums",
-                  fold_cuda(fold, gpu->streams[STREAM_COMPUTE]), err);
-}
-
-static int gpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: sketching a matrix",
-                  sketch_cuda(sketch, gpu->streams[STREAM_COMPUTE]), err);
-}
-
-static int gpu_retire(struct device *dev, const struct retire *retire, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: excluding columns",
-                  retire_cuda(retire, gpu->streams[STREAM_COMPUTE]), err);
-}
-
-static int gpu_project(struct device *dev, const struct project *project, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: projecting a panel",
-                  project_cuda(project, gpu->streams[STREAM_COMPUTE]), err);
-}
-
-static int gpu_norms(struct device *dev, const struct norms *norms, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: computing norms",
-                  norms_cuda(norms, gpu->streams[STREAM_COMPUTE]), err);
-}
-
-static int gpu_judge(struct device *dev, const struct judge *judge, struct error *err)
-{
-    struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: judging a tile",
-                  judge_cuda(judge, gpu->streams[STREAM_COMPUTE]), err);
-}
+/* Operations whose kernels are started by a function of that name. */
+#define ENQUEUES(name, stream, what)                                                               \
+    static int gpu_##name(struct device *dev, const struct name *name, struct error *err)          \
+    {                                                                                              \
+        struct gpu *gpu = gpu_of(dev);                                                             \
+        return ON_GPU(gpu->index, EXIT_RUNTIME, what, name##_cuda(name, gpu->streams[stream]),     \
+                      err);                                                                        \
+    }
+ENQUEUES(combine, STREAM_OUT, "combining a tile")
+ENQUEUES(mirror, STREAM_OUT, "transposing a tile")
+ENQUEUES(reflect, STREAM_OUT, "mirroring a square")
+ENQUEUES(recentre, STREAM_OUT, "centring sums")
+ENQUEUES(standardize, STREAM_COMPUTE, "centring a panel")
+ENQUEUES(embed, STREAM_COMPUTE, "embedding complex numbers")
+ENQUEUES(fold, STREAM_COMPUTE, "adding sums")
+ENQUEUES(sketch, STREAM_COMPUTE, "check: sketching a matrix")
+ENQUEUES(retire, STREAM_COMPUTE, "check: excluding columns")
+ENQUEUES(project, STREAM_COMPUTE, "check: projecting a panel")
+ENQUEUES(norms, STREAM_COMPUTE, "check: computing norms")
+ENQUEUES(judge, STREAM_COMPUTE, "check: judging a tile")
 
 /* Also for a GPU that device_gpu_open has opened in part. */
 static void gpu_close(struct device *dev)
@@ -301,6 +244,7 @@ static const struct device gpu_functions = {
     .combine = gpu_combine,
     .mirror = gpu_mirror,
     .reflect = gpu_reflect,
+    .recentre = gpu_recentre,
     .standardize = gpu_standardize,
     .embed = gpu_embed,
     .fold = gpu_fold,

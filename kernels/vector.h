@@ -77,10 +77,25 @@ struct standardize {
     int64_t ld;
     bool by_rows;
     const double *mean;      /* from the first row or column on; null: nothing is subtracted */
-    const double *rest;      /* likewise: what rounding the mean has left */
+    const double *rest;      /* likewise: what rounding the mean has left; null: nothing */
     const double *deviation; /* likewise; null: nothing is divided */
     double constant;         /* the divisor where the deviation is 0 */
     enum missing missing;
+};
+
+/* What sums of shifted elements become once the means are known: the sums of elements minus their
+ * means, or of these divided by deviations.  With offset_i, the mean of the shifted elements that
+ * row i multiplies:
+ *     acc[i][j] := fma(-count, offset_i * offset_j, acc[i][j]) / (deviation_i * deviation_j)
+ * in double, and rounded to `type` at the end.  Where a deviation is 0 it becomes NaN. */
+struct recentre {
+    enum scalar type;
+    int64_t rows, cols;
+    void *acc;
+    int64_t ld;
+    double count;                                /* of elements that were added */
+    const double *row_offset, *col_offset;       /* from the first row and column on */
+    const double *row_deviation, *col_deviation; /* likewise; null: nothing is divided */
 };
 
 /* What is multiplied in place of what a file has: numbers of another type, or the real matrix that
@@ -118,6 +133,7 @@ void combine_cpu(const struct combine *c, int threads);
 void mirror_cpu(const struct mirror *m, int threads);
 void reflect_cpu(const struct reflect *r, int threads);
 void standardize_cpu(const struct standardize *s, int threads);
+void recentre_cpu(const struct recentre *r, int threads);
 void embed_cpu(const struct embed *e, int threads);
 void fold_cpu(const struct fold *f, int threads);
 

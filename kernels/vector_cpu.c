@@ -1,4 +1,4 @@
-/* combine, mirror, reflect, standardize, embed and fold on the CPU. */
+/* combine, mirror, reflect, standardize, recentre, embed and fold on the CPU. */
 #include "vector.h"
 
 #include <math.h>
@@ -197,6 +197,16 @@ void standardize_cpu(const struct standardize *s, int threads)
             for (int64_t j = 0; j < s->cols; j++)
                 doubles[j] = standardized(s, doubles[j], s->by_rows ? i : j);
     }
+}
+
+void recentre_cpu(const struct recentre *r, int threads)
+{
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < r->rows; i++)
+        for (int64_t j = 0; j < r->cols; j++) {
+            const int64_t at = i * r->ld + j;
+            scalar_put(r->type, recentred(r, scalar_get(r->type, r->acc, at), i, j), r->acc, at);
+        }
 }
 
 static inline double number(const struct embed *e, int64_t at)

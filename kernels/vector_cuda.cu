@@ -1,5 +1,5 @@
-/* combine, mirror, reflect, standardize, embed and fold on the GPU: one pass over memory, limited
- * by its bandwidth. */
+/* combine, mirror, reflect, standardize, recentre, embed and fold on the GPU: one pass over memory,
+ * limited by its bandwidth. */
 #include "int64_combine.h"
 #include "launch.cuh"
 #include "standardized.h"
@@ -319,6 +319,27 @@ cudaError_t standardize_cuda(const struct standardize *s, cudaStream_t stream)
 {
     return for_real(s->type, [&](auto x) {
         return start_over(standardize_kernel<decltype(x)>, *s, s->rows, s->cols, stream);
+    });
+}
+
+/* One element per thread, likewise. */
+template <typename T>
+__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y, 6) recentre_kernel(const struct recentre p)
+{
+    const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
+    if (j >= p.cols)
+        return;
+    for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
+         i += (int64_t)gridDim.y * COMBINE_Y) {
+        T *x = static_cast<T *>(p.acc) + i * p.ld + j;
+        *x = (T)recentred(&p, (double)*x, i, j);
+    }
+}
+
+cudaError_t recentre_cuda(const struct recentre *r, cudaStream_t stream)
+{
+    return for_real(r->type, [&](auto x) {
+        return start_over(recentre_kernel<decltype(x)>, *r, r->rows, r->cols, stream);
     });
 }
 

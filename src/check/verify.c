@@ -14,6 +14,7 @@
 #include "meter.h"
 #include "ozaki.h"
 #include "phase.h"
+#include "problem_scaling.h"
 #include "quantity.h"
 #include "shared_read.h"
 #include "sketch_part.h"
@@ -34,9 +35,9 @@ struct full_check {
     double *z, *squares, *odd; /* m x classes: of C; one behind the other, as these three are */
     double *norms, *verdicts;
     int *left_out, found;
-    struct checksum table;       /* of C */
-    _Atomic uint64_t summed;     /* of the part of C that this rank has read */
-    uint64_t bytes;              /* that this rank has read */
+    struct checksum table;          /* of C */
+    _Atomic uint64_t summed;        /* of the part of C that this rank has read */
+    uint64_t bytes;                 /* that this rank has read */
     struct standardize standardize; /* of A and B */
 };
 
@@ -45,7 +46,7 @@ struct full_check {
 struct sweep {
     struct full_check *check;
     struct shared_read read; /* over ... */
-    struct block share; /* this rank's rows */
+    struct block share;      /* this rank's rows */
     bool projects, is_c;
     bool lower;           /* it is symmetric, by its lower half */
     bool standardizes;    /* elements become what was multiplied, first */
@@ -328,42 +329,50 @@ static int read_c(struct full_check *f, const struct source *c, struct error *er
  * scaled and added to beta C0, is at most (k + 4) u (|alpha| |op(A)| |op(B)| + |beta| |C0|), and 4
  * more where alpha and beta are complex, which turn the two errors of an element; terms of second
  * order are covered for k u < 2.  Of products in residues their blocks are added, and then blocks
- * of k (sums.h), each of which has one of them or more. */
+ * of k (sums.h), each of which has one of them or more.
+ *
+ * Of shifted elements (scaling_shifts) an element's error is bounded by the norms of its row and
+ * column, as that of residues is.  Their squares are 1 + drift k / (k - 1) times those of z at
+ * most, and 16 more roundings are those of both ways to z. */
 static int64_t judge_rows(struct full_check *f, struct verify *v)
 {
     const struct problem *p = f->problem;
     int64_t k = problem_reads_ab(p) ? p->k : 0;
     int64_t blocks = 2 * ceil_div(k, OZAKI_BLOCK);
+    const double drift =
+        p->scaling.axis ? v->statistics->drift * (double)k / fmax(1, (double)(k - 1)) : 0;
+    const double shifted =
+        scaling_shifts(p) ? ((double)k + 16) * scalar_roundoff(p->type) * (1 + drift) : 0;
     struct residues residues;
     if (p->moduli > 0)
         residues_make(p->moduli, p->complex, &residues);
-    struct judge judge = {.type = p->type,
-                          .rows = p->m,
-                          .cols = p->n,
-                          .classes = f->classes,
-                          .deal = (int)problem_width(p),
-                          .y = f->y,
-                          .z = f->z,
-                          .before = f->before,
-                          .squares = f->squares,
-                          .odd = f->odd,
-                          .weights = f->weights,
-                          .left_out = f->left_out,
-                          .found = &(int){1},
-                          .tag = 1,
-                          .row_squares = f->row_squares,
-                          .reach = f->reach,
-                          .norms = f->norms,
-                          .verdicts = f->verdicts,
-                          .counts = f->verdicts + VERDICTS * p->m,
-                          .stride = p->m,
-                          .scale = hypot(rounded(p, p->alpha), rounded(p, p->alpha_i)),
-                          .steps = (double)k,
-                          .rounded = (double)(p->moduli > 0 ? blocks : k) + (p->complex ? 8 : 4),
-                          .inputs = p->moduli > 0 ? ozaki_error(&residues) : 0,
-                          .roundings = 2 * (double)p->n + (double)k + f->comm->size + 8 +
-                                       (p->complex ? 4 : 0),
-                          .begin = true};
+    struct judge judge = {
+        .type = p->type,
+        .rows = p->m,
+        .cols = p->n,
+        .classes = f->classes,
+        .deal = (int)problem_width(p),
+        .y = f->y,
+        .z = f->z,
+        .before = f->before,
+        .squares = f->squares,
+        .odd = f->odd,
+        .weights = f->weights,
+        .left_out = f->left_out,
+        .found = &(int){1},
+        .tag = 1,
+        .row_squares = f->row_squares,
+        .reach = f->reach,
+        .norms = f->norms,
+        .verdicts = f->verdicts,
+        .counts = f->verdicts + VERDICTS * p->m,
+        .stride = p->m,
+        .scale = hypot(rounded(p, p->alpha), rounded(p, p->alpha_i)),
+        .steps = (double)k,
+        .rounded = (double)(p->moduli > 0 ? blocks : k) + (p->complex ? 8 : 4),
+        .inputs = shifted + (p->moduli > 0 ? (1 + drift) * ozaki_error(&residues) : 0),
+        .roundings = 2 * (double)p->n + (double)k + f->comm->size + 8 + (p->complex ? 4 : 0),
+        .begin = true};
     judge_cpu(&judge, f->threads);
     const struct judged judged = {.rows = p->m, .cols = p->n, .classes = f->classes};
     return findings_collect(&v->findings, f->verdicts, &judged);

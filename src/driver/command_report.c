@@ -31,7 +31,7 @@ static struct account make_account(const struct invocation *c, const struct erro
                             .report = &c->record.report,
                             .predicted = c->outlook.all.pieces > 0 ? &c->outlook.all : NULL,
                             .problem = job->described ? &job->problem : NULL,
-                            .statistics = job->statistics.seconds > 0 ? &job->statistics : NULL,
+                            .statistics = job->statistics.known ? &job->statistics : NULL,
                             .output = &c->options.output,
                             .machine = machine->ranks > 0 ? machine : NULL,
                             .plan = plan->grid_rows > 0 ? plan : NULL,

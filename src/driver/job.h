@@ -122,11 +122,15 @@ int job_plan_first(const struct caller *caller, const struct machine *machine, s
 int job_create_output(const struct caller *caller, struct job *job, struct error *err);
 
 /* Of a problem that is scaled, read the statistics that it needs; `predicted_s`: in so many
- * seconds.  Read them once more, and complain (EXIT_VERIFY) where they differ. */
+ * seconds.  Read them once more, and complain (EXIT_VERIFY) where they differ.  Or let the product
+ * find them (first_read_is_product): before and after it; `again`: it has to be repeated. */
 int job_read_statistics(const struct caller *caller, const struct machine *machine, struct job *job,
                         double predicted_s, struct error *err);
 int job_compare_statistics(const struct caller *caller, const struct machine *machine,
                            const struct job *job, struct error *err);
+int job_begin_statistics(const struct caller *caller, const struct machine *machine,
+                         struct job *job, struct error *err);
+void job_end_statistics(const struct caller *caller, const struct job *job, bool again);
 
 /* Of a problem that `measures`, find the largest elements of A and B, and complain where with these
  * C might not fit. */

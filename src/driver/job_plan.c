@@ -98,9 +98,13 @@ static int plan_only(const struct planning *now, struct work *left, struct attem
 static void plan_first(const struct planning *now, struct work *left, struct attempt *attempt,
                        struct error *err)
 {
-    if (plan_only(now, left, attempt, err) == 0 && now->predicts)
-        simulate(&attempt->problem, now->machine, &attempt->request, &attempt->plan,
-                 &attempt->predicted);
+    const struct problem *p = &attempt->problem;
+    struct machine machine = *now->machine;
+    if (plan_only(now, left, attempt, err) || !now->predicts)
+        return;
+    if (first_read_is_product(p, &attempt->plan))
+        machine = first_read_machine(p, &machine);
+    simulate(p, &machine, &attempt->request, &attempt->plan, &attempt->predicted);
 }
 
 static struct planning begin(const struct caller *caller, const struct machine *machine,
@@ -224,7 +228,8 @@ int job_foresee(const struct caller *caller, const struct machine *machine, stru
         if (now.predicts && !err->code)
             simulation_add(&outlook->all, &other.predicted);
     }
-    if (now.predicts && !err->code && !known)
+    if (now.predicts && !err->code && !known &&
+        !first_read_is_product(&outlook->first.problem, &outlook->first.plan))
         simulation_begin_after(&outlook->all, first_read_seconds(p, machine));
     return err->code;
 }

@@ -5,8 +5,21 @@
 #include "job.h"
 #include "leftovers.h"
 #include "lock.h"
+#include "meter.h"
 #include "phase.h"
+#include "quantity.h"
 #include "verify.h"
+
+void job_warn_unsaved(const struct caller *caller, const struct job *job, bool stops,
+                      const char *what, const char *why)
+{
+    const char *time = quantity_time(clock_now() - job->safe_s);
+    if (stops)
+        caller_warn(caller, "%s%s; this loses the last %s", what, why, time);
+    else
+        caller_warn(caller, "%s%s; the run continues, but a stop now would lose the last %s", what,
+                    why, time);
+}
 
 /* Rank 0: make what is complete something to resume from. */
 static bool save_complete(struct job *job, struct error *why)
@@ -83,7 +96,7 @@ int job_publish(const struct caller *caller, const struct machine *machine, stru
     phase_begin("recording the checksum", 0);
     if (report->planned.pieces == 0 && checks)
         report->checked = true; /* by the run that multiplied all, and then read it back */
-    if (first && checks)
+    if (first && output_fill_statistics(output, &job->problem, err) == 0 && checks)
         output_record(output, report->checksum, err);
     if (comm_agree(caller->comm, err) ||
         (reads_back(caller, machine, job) && read_back(caller, machine, job, report, err)))

@@ -66,17 +66,6 @@ static bool save_progress(struct execution *e, const struct saved *saved, struct
     return true;
 }
 
-void job_warn_unsaved(const struct caller *caller, const struct job *job, bool stops,
-                      const char *what, const char *why)
-{
-    const char *time = quantity_time(clock_now() - job->safe_s);
-    if (stops)
-        caller_warn(caller, "%s%s; this loses the last %s", what, why, time);
-    else
-        caller_warn(caller, "%s%s; the run continues, but a stop now would lose the last %s", what,
-                    why, time);
-}
-
 /* All ranks have saved: rank 0 writes down what is left now. */
 static int when_saved(void *context, const struct saved *saved, bool *known, struct error *err)
 {
@@ -156,7 +145,7 @@ static int open_run(struct execution *e)
                           .device = e->hardware->device,
                           .trace = &e->trace,
                           .piece = &e->before.left.pieces[0],
-                          .statistics = &job->statistics,
+                          .lines.known = &job->statistics,
                           .check = {.seed = caller->options->check.seed,
                                     .rounded = job->progress.findings.rounded,
                                     .map = html ? &e->record->page.map : NULL},
@@ -264,17 +253,22 @@ static int hash_halves(struct execution *e)
     return comm_agree(e->caller->comm, e->err);
 }
 
-/* Collective.  Sums that were saved by more or fewer layers are computed again. */
-static int fit_layers(struct execution *e)
+/* Collective.  Sums that were saved by more or fewer layers, or of shifts that have been replaced
+ * since, are computed again. */
+static int fit_sums(struct execution *e)
 {
     struct work *left = &e->job->progress.left;
+    const struct piece *first = &left->pieces[0];
     const int layers = e->outlook->first.plan.layers;
+    const bool moved = e->job->statistics.moved > 0;
     for (int i = 1; i < left->count; i++)
-        if (left->pieces[i].layers != layers)
+        if (left->pieces[i].layers != layers || (moved && left->pieces[i].sampled))
             left->pieces[i].k = 0;
-    if (left->pieces[0].k > 0 && left->pieces[0].layers != layers)
+    if (first->k > 0 && moved && first->sampled)
+        discard_sums(e, "are of a sample's shifts, which are too far from the means");
+    else if (first->k > 0 && first->layers != layers)
         discard_sums(e, text_make("are of %d layers of ranks, which these ranks do not form",
-                                  left->pieces[0].layers));
+                                  first->layers));
     return comm_agree(e->caller->comm, e->err);
 }
 
@@ -439,15 +433,18 @@ static void begin_attempt(struct execution *e)
 static int attempt_piece(struct execution *e)
 {
     struct comm *comm = e->caller->comm;
-    if (hash_halves(e) || fit_layers(e) || split_piece(e) || open_attempt(e))
+    if (hash_halves(e) || fit_sums(e) || split_piece(e) || open_attempt(e))
         return e->err->code;
     begin_attempt(e);
     run_execute(&e->run, e->err);
     if (e->err->code > 0 && e->err->code != EXIT_STOPPED)
         comm_raise(comm);
-    if (comm_agree(comm, e->err) == 0)
+    const bool gathered = e->run.lines.census && comm_agree(comm, e->err) == 0;
+    if (gathered)
+        job_end_statistics(e->caller, e->job, e->run.lines.again);
+    if (comm_agree(comm, e->err) == 0 && !e->run.lines.again)
         finish_attempt(e);
-    else if (e->err->code == EXIT_STOPPED)
+    else if (e->err->code == EXIT_STOPPED || e->run.lines.again)
         report_attempt(e);
     phase_begin("closing files, freeing memory", 0);
     run_close(&e->run);

@@ -50,10 +50,15 @@ static void warn(const struct caller *caller, const struct job *job)
             variables ? ": the mean is NaN, and so is C there" : ": the mean is NaN, and so is C");
 }
 
-/* Begin to read them from A. */
-static void begin_reading(const struct problem *p, const char *what)
+/* Read them in a pass over A. */
+static int read_all(const struct caller *caller, const struct machine *machine,
+                    const struct job *job, const char *what, struct statistics *statistics,
+                    struct error *err)
 {
-    phase_begin(what, problem_bytes(p, OPERAND_A));
+    phase_begin(what, problem_bytes(&job->problem, OPERAND_A));
+    if (statistics_open(&job->problem, machine, caller->comm, statistics, err) == 0)
+        statistics_read(&job->problem, machine, caller->comm, statistics, err);
+    return err->code;
 }
 
 int job_compare_statistics(const struct caller *caller, const struct machine *machine,
@@ -62,14 +67,25 @@ int job_compare_statistics(const struct caller *caller, const struct machine *ma
     struct statistics again = {0};
     if (job->problem.scaling.axis == AXIS_NONE)
         return 0;
-    begin_reading(&job->problem, "means and deviations, again");
-    if (statistics_read(&job->problem, machine, caller->comm, &again, err) == 0 &&
+    if (read_all(caller, machine, job, "means and deviations, again", &again, err) == 0 &&
         !statistics_equal(&again, &job->statistics))
         error_add(err, EXIT_VERIFY,
                   "reading A again gave other means or deviations than those used; A, its disk or "
                   "the memory may be faulty");
     statistics_free(&again);
     return comm_agree(caller->comm, err);
+}
+
+int job_begin_statistics(const struct caller *caller, const struct machine *machine,
+                         struct job *job, struct error *err)
+{
+    job->output.statistics = &job->statistics;
+    phase_begin("a sample of A", 0);
+    statistics_open(&job->problem, machine, caller->comm, &job->statistics, err);
+    if (job_check_operands(caller, job, err))
+        return err->code;
+    phase_end();
+    return 0;
 }
 
 int job_read_statistics(const struct caller *caller, const struct machine *machine, struct job *job,
@@ -79,8 +95,7 @@ int job_read_statistics(const struct caller *caller, const struct machine *machi
     if (job->problem.scaling.axis == AXIS_NONE)
         return 0;
     job->output.statistics = found;
-    begin_reading(&job->problem, "means and deviations of A");
-    statistics_read(&job->problem, machine, caller->comm, found, err);
+    read_all(caller, machine, job, "means and deviations of A", found, err);
     if (job_check_operands(caller, job, err))
         return err->code;
     phase_end();
@@ -92,6 +107,24 @@ int job_read_statistics(const struct caller *caller, const struct machine *machi
     if (caller->comm->rank == 0)
         warn(caller, job);
     return 0;
+}
+
+void job_end_statistics(const struct caller *caller, const struct job *job, bool again)
+{
+    const struct statistics *found = &job->statistics;
+    const char *name = name_of(&job->problem.scaling);
+    caller_print(caller->details,
+                 "Statistics  means and deviations of %" PRId64
+                 " %ss of A, added up while it was read for the product\n",
+                 found->lines, name);
+    if (caller->comm->rank > 0)
+        return;
+    warn(caller, job);
+    if (again)
+        caller_warn(caller,
+                    "%" PRId64 " %ss of A have a mean or deviation that is far from that of a "
+                    "sample, which C was to be computed with; C is computed again without it",
+                    found->moved, name);
 }
 
 int job_measure(const struct caller *caller, const struct machine *machine, const struct job *job,

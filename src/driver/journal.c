@@ -89,6 +89,8 @@ void journal_describe(struct journal *journal, const struct file_names *names,
         json_object_set_new(product, "center", json_string(axis_names[scaling_center(s)]));
         json_object_set_new(product, "scale", json_string(axis_names[scaling_scale(s)]));
         json_object_set_new(product, "nan", json_string(missing_names[s->missing]));
+        if (scaling_shifts(p))
+            json_object_set_new(product, "shifted", json_true());
     }
     json_object_set_new(product, "kernels", json_string(problem_kernels(p, options)));
     if (p->blocks.steps > 0)
@@ -153,20 +155,21 @@ static int append(struct journal *journal, json_t *line, struct error *err)
 static json_t *piece_json(const struct piece *piece)
 {
     const struct block *b = &piece->block;
-    return json_pack("{s:[I,I,I,I], s:I, s:i, s:i, s:b, s:o, s:b}", "block", (json_int_t)b->row,
-                     (json_int_t)b->col, (json_int_t)b->rows, (json_int_t)b->cols, "k",
-                     (json_int_t)piece->k, "layers", piece->layers, "place", piece->place, "hashed",
-                     piece->hashed, "sum", hex(piece->sum), "again", piece->again);
+    return json_pack("{s:[I,I,I,I], s:I, s:i, s:i, s:b, s:o, s:b, s:b}", "block",
+                     (json_int_t)b->row, (json_int_t)b->col, (json_int_t)b->rows,
+                     (json_int_t)b->cols, "k", (json_int_t)piece->k, "layers", piece->layers,
+                     "place", piece->place, "hashed", piece->hashed, "sum", hex(piece->sum),
+                     "again", piece->again, "sampled", piece->sampled);
 }
 
 static bool read_piece(json_t *json, struct piece *piece)
 {
     json_int_t row, col, rows, cols, k;
     const char *sum;
-    int layers, place, hashed, again;
-    if (json_unpack(json, "{s:[I,I,I,I], s:I, s:i, s:i, s:b, s:s, s:b}", "block", &row, &col, &rows,
-                    &cols, "k", &k, "layers", &layers, "place", &place, "hashed", &hashed, "sum",
-                    &sum, "again", &again) ||
+    int layers, place, hashed, again, sampled = false;
+    if (json_unpack(json, "{s:[I,I,I,I], s:I, s:i, s:i, s:b, s:s, s:b, s?b}", "block", &row, &col,
+                    &rows, &cols, "k", &k, "layers", &layers, "place", &place, "hashed", &hashed,
+                    "sum", &sum, "again", &again, "sampled", &sampled) ||
         row < 0 || col < 0 || rows < 1 || cols < 1 || k < 0 || place < 0 || place >= PLACES)
         return false;
     *piece = (struct piece){.block = {row, col, rows, cols},
@@ -175,7 +178,8 @@ static bool read_piece(json_t *json, struct piece *piece)
                             .place = place,
                             .hashed = hashed,
                             .sum = strtoull(sum, NULL, 16),
-                            .again = again};
+                            .again = again,
+                            .sampled = sampled};
     return true;
 }
 

@@ -15,6 +15,7 @@
 #include "leftovers.h"
 #include "lock.h"
 #include "output_check.h"
+#include "problem_scaling.h"
 
 bool output_part_exists(const struct file_names *names, struct error *err)
 {
@@ -261,6 +262,18 @@ int output_sign(struct output *output, struct error *err)
 {
     if (lend(output, err) == 0)
         sign(&output->source, err);
+    return lock_again(output, err);
+}
+
+int output_fill_statistics(const struct output *output, const struct problem *p, struct error *err)
+{
+    const struct source *c = &output->source;
+    struct format_vector vectors[2];
+    if (!output->statistics || !scaling_shifts(p) || lend(output, err))
+        return err->code;
+    describe_vectors(c, output->statistics, p, vectors);
+    for (int i = 0; i < 2 && !err->code; i++)
+        format_of_matrix(&c->matrix)->fill_vector(c, &vectors[i], err);
     return lock_again(output, err);
 }
 

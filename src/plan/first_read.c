@@ -1,10 +1,34 @@
 #include "first_read.h"
 
 #include "machine.h"
+#include "moments.h"
 #include "problem.h"
 #include "problem_scaling.h"
+#include "schedule.h"
+
+enum {
+    LINES_MOST = 20000, /* that are added up beside a product: 16 MiB */
+    LINES_ADDED = 600,  /* as much as adding the sums of ranks takes */
+};
 
 static const double addition_s = 2.6e-9; /* an element to exact sums, a thread of many; measured */
+
+static bool may_be_product(const struct problem *p)
+{
+    return scaling_shifts(p) && scaling_lines(p) <= LINES_MOST && p->held[OPERAND_B] == p->type &&
+           problem_is_triangle(p) && p->n == p->n_whole;
+}
+
+bool first_read_is_product(const struct problem *p, const struct plan *plan)
+{
+    return may_be_product(p) && !p->continues && schedule_supers(plan) == 1;
+}
+
+size_t first_read_product_bytes(const struct problem *p)
+{
+    return may_be_product(p) ? (size_t)(scaling_lines(p) + LINES_ADDED) * sizeof(struct moments)
+                             : 0;
+}
 
 /* Numbers that are added up. */
 static double added(const struct problem *p)
@@ -26,4 +50,12 @@ double first_read_seconds(const struct problem *p, const struct machine *m)
 {
     return first_read_bytes(p) / m->disk_read_bytes_per_s +
            added(p) * addition_s / ((double)m->ranks * m->threads);
+}
+
+struct machine first_read_machine(const struct problem *p, const struct machine *m)
+{
+    struct machine both = *m;
+    const double each = addition_s / (double)scalar_size(p->type) / (double)(m->ranks * m->threads);
+    both.disk_read_bytes_per_s = 1 / (1 / m->disk_read_bytes_per_s + each);
+    return both;
 }

@@ -2,10 +2,23 @@
  * or scaled product, or for the largest elements of integers. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 struct machine;
+struct plan;
 struct problem;
+
+/* Whether means and deviations are found while a run reads A for the product (census.h), and not
+ * before: where it reads each element once, for all of C.  `plan`: of the first attempt.  And the
+ * host memory of a rank that such a run may take for it. */
+bool first_read_is_product(const struct problem *p, const struct plan *plan);
+size_t first_read_product_bytes(const struct problem *p);
 
 /* Bytes that are read for it by all ranks together, and about how long that takes, in seconds.  0
  * where there is none. */
 double first_read_bytes(const struct problem *p);
 double first_read_seconds(const struct problem *p, const struct machine *machine);
+
+/* The machine as it reads A for the product and for these at the same time. */
+struct machine first_read_machine(const struct problem *p, const struct machine *machine);

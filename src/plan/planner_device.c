@@ -164,7 +164,9 @@ size_t plan_device_bytes(const struct query *q, const struct plan *plan)
         bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
     if (p->symmetric)
         bytes += plan_buffer_bytes(plan->slot_bytes);
-    return bytes + (size_t)(2 * p->scaling.centers + p->scaling.scales) * plan_line_bytes(p);
+    const int scales = scaling_shifts(p) ? 2 : 1;
+    return bytes +
+           (size_t)(2 * p->scaling.centers + scales * p->scaling.scales) * plan_line_bytes(p);
 }
 
 int plan_choose_tiles(const struct query *q, const struct plan *plan)

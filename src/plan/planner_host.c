@@ -3,7 +3,9 @@
 
 #include "check_size.h"
 #include "checksum.h"
+#include "first_read.h"
 #include "planner_impl.h"
+#include "problem_scaling.h"
 #include "quantity.h"
 #include "schedule.h"
 
@@ -69,7 +71,8 @@ static size_t host_bytes(const struct query *q, const struct plan *plan)
 {
     size_t bytes = host_fixed_bytes(q, plan);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
-    bytes += q->request->record_bytes + 3 * plan_line_bytes(q->p);
+    bytes += q->request->record_bytes + (size_t)scaling_vectors(q->p) * plan_line_bytes(q->p) +
+             first_read_product_bytes(q->p);
     if (q->request->verify)
         bytes += checking_bytes(q->p, plan);
     return bytes + (q->machine->gpu ? 0 : plan->device_bytes);

@@ -21,6 +21,7 @@ struct piece {
     bool hashed;        /* `sum` is known */
     uint64_t sum;       /* the checksum of what was saved (checksum.h) */
     bool again;         /* it failed its check once */
+    bool sampled;       /* its sums are of shifts that no means were known for (statistics.h) */
     bool halved;        /* `sum` is that of the triangle that it was a part of when it was saved */
 };
 

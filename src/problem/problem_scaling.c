@@ -62,3 +62,14 @@ bool scaling_lines_are_variables(const struct problem *p)
 {
     return (p->scaling.axis == AXIS_ROWS) != p->trans[OPERAND_A];
 }
+
+bool scaling_shifts(const struct problem *p)
+{
+    return p->scaling.centers && p->scaling.missing != MISSING_MEAN && p->scaling.axis &&
+           scaling_lines_are_variables(p);
+}
+
+int scaling_vectors(const struct problem *p)
+{
+    return 3 + (scaling_shifts(p) ? 2 : 0) + (scaling_shifts(p) && p->scaling.scales ? 2 : 0);
+}

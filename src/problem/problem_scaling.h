@@ -20,3 +20,12 @@ void scaling_choose(const struct scaling_options *options, bool names_b, struct 
 int64_t scaling_lines(const struct problem *p);
 bool scaling_lines_are_variables(const struct problem *p);
 int64_t scaling_elements(const struct problem *p);
+
+/* Whether its elements minus a shift are multiplied, instead of minus the mean: an element of their
+ * line that is about as large as most.  Means, and the deviations that its products are divided by,
+ * need to be known only when these are complete (struct recentre): they can be found while A is
+ * read for the product. */
+bool scaling_shifts(const struct problem *p);
+
+/* Numbers that are kept of each line. */
+int scaling_vectors(const struct problem *p);

@@ -199,10 +199,11 @@ static void print_shape(FILE *out, const struct problem *p, const struct machine
 }
 
 /* What is read before anything is multiplied. */
-static void print_first_read(FILE *out, const struct problem *p, const struct machine *m)
+static void print_first_read(FILE *out, const struct problem *p, const struct machine *m,
+                             const struct plan *plan)
 {
     const double bytes = first_read_bytes(p), seconds = first_read_seconds(p, m);
-    if (bytes > 0)
+    if (bytes > 0 && !first_read_is_product(p, plan))
         fprintf(out, "  %-14s %10s  at %-21s %10s  (before: %s)\n", "disk read",
                 quantity_bytes(bytes), quantity_rate(bytes / seconds), quantity_time(seconds),
                 p->measures ? "largest elements" : "means");
@@ -234,7 +235,7 @@ static void print_links(FILE *out, const struct problem *p, const struct machine
         [STAGE_WRITE] = {plan->moves.total.write_bytes, &m->disk_write_bytes_per_s},
     };
     fprintf(out, "Links       of all ranks (disk), a node (network), the busiest rank (others)\n");
-    print_first_read(out, p, m);
+    print_first_read(out, p, m, plan);
     for (int i = 0; i < STAGE_COUNT; i++) {
         const bool gemm = i == STAGE_GEMM;
         if (!links[i].rate || (i == STAGE_NETWORK && plan->moves.sent_bytes == 0))

@@ -29,8 +29,8 @@ bool drain_computes(const struct drain *d)
 {
     const struct problem *p = d->problem;
     const bool mirrors = problem_mirrors(p) || (p->symmetric && p->complex); /* in squares, too */
-    return d->plan->layers == 1 &&
-           (mirrors || p->alpha != 1 || p->alpha_i != 0 || problem_reads_c(p) || problem_rounds(p));
+    return !d->last && (mirrors || d->recentre.count > 0 || p->alpha != 1 || p->alpha_i != 0 ||
+                        problem_reads_c(p) || problem_rounds(p));
 }
 
 /* A part of C0 to the device; `buffer` alternates. */
@@ -187,7 +187,7 @@ int drain_sums_mirror(struct drain *d, const struct device_matrix *acc, int64_t 
 bool drain_is_early(const struct drain *d)
 {
     const struct plan *plan = d->plan;
-    return plan->slabs > 0 && plan->layers == 1 && schedule_supers(plan) == 1 &&
+    return plan->slabs > 0 && !d->last && schedule_supers(plan) == 1 &&
            !problem_reads_c(d->problem);
 }
 
@@ -212,6 +212,27 @@ int drain_multiplied(struct drain *d, int64_t index, struct error *err)
     return d->device->record(d->device, d->multiplied[turn][index], STREAM_COMPUTE, err);
 }
 
+/* The strip's products are about to become parts of C. */
+static int begin_strip(struct drain *d, const struct block *strip, struct error *err)
+{
+    struct device *dev = d->device;
+    struct recentre r = d->recentre;
+    if (dev->wait(dev, STREAM_OUT, d->multiplied[1 - d->turn][d->strip], err) || r.count == 0)
+        return err->code;
+    r.rows = strip->rows;
+    r.cols = strip->cols;
+    r.acc =
+        device_matrix_at(&d->tile, strip->row - d->tile.block.row, strip->col - d->tile.block.col);
+    r.ld = d->tile.ld;
+    r.row_offset += strip->row;
+    r.col_offset += strip->col;
+    if (r.row_deviation) {
+        r.row_deviation += strip->row;
+        r.col_deviation += strip->col;
+    }
+    return dev->recentre(dev, &r, err);
+}
+
 static int end_strip(struct drain *d, const struct block *strip, struct error *err)
 {
     struct device *dev = d->device;
@@ -229,13 +250,11 @@ static int end_strip(struct drain *d, const struct block *strip, struct error *e
 
 int drain_part(struct drain *d, struct error *err)
 {
-    struct device *dev = d->device;
     const struct mirrored how = as_c(d);
     const struct block strip = schedule_strip(d->problem, d->plan, &d->tile.block, d->strip);
     const struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
     struct block part;
-    if (d->mirrors == 0 && d->part == 0 &&
-        dev->wait(dev, STREAM_OUT, d->multiplied[1 - d->turn][d->strip], err))
+    if (d->mirrors == 0 && d->part == 0 && begin_strip(d, &strip, err))
         return err->code;
     if (problem_mirrors(d->problem) &&
         find_mirror(d, &d->tile.block, d->strip, d->mirrors, &part)) {

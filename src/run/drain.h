@@ -19,6 +19,9 @@ struct drain {
     struct outlet *out; /* takes C, ... */
     struct sink to;     /* ... which goes there */
     struct check *check;
+    bool last;                 /* nothing leaves before all is multiplied; set by the caller */
+    struct recentre recentre;  /* what becomes of sums (problem_scaling.h), with the vectors of all
+                               * lines; its count is 0 where they stay; set by the caller */
     struct device_matrix tile; /* that leaves; its block is empty from when all of it is enqueued */
     int64_t ready;             /* of its strips, the first ones, whose products are enqueued */
     int64_t strip;             /* of these, the one that is enqueued next */

@@ -207,28 +207,13 @@ static void climb(struct run *run, bool left_out, struct slot *const slots[2], s
     }
 }
 
-/* The sum of all layers is in the first one's tile. */
-static int drain_sum(struct run *run, struct error *err)
-{
-    struct drain *drain = &run->drain;
-    struct device *dev = run->device;
-    if (check_layers(&run->check, run->plan->layers, run->acc.memory, err))
-        return err->code;
-    for (int64_t i = 0; i < schedule_strips(run->plan, &drain->tile.block); i++)
-        if (dev->record(dev, drain->multiplied[1 - drain->turn][i], STREAM_COMPUTE, err))
-            return err->code;
-    return drain_rest(drain, err);
-}
-
 int layers_add(struct run *run, struct error *err)
 {
     struct slot *slots[2] = {0};
     for (int i = 0; i < 2 && !err->code; i++)
         outlet_take(&run->out, &slots[i], err);
-    if (err->code > 0 && err->code != EXIT_STOPPED)
-        comm_raise(run->comm); /* others may be at their last steps */
-    if (comm_sum(run->comm, err->code != 0) > 0)
-        return err->code = err->code ? err->code : ERROR_ELSEWHERE;
+    if (run_fails_anywhere(run, err))
+        return err->code;
     bool works = !block_empty(&run->drain.tile.block);
     if (works)
         check_fetch(&run->check, err);
@@ -242,5 +227,7 @@ int layers_add(struct run *run, struct error *err)
         climb(run, left_out, slots, err);
     for (int i = 0; i < 2; i++)
         outlet_return(&run->out, slots[i]);
-    return err->code || run->comm->layer > 0 || !works ? err->code : drain_sum(run, err);
+    if (!err->code && run->comm->layer == 0 && works)
+        check_layers(&run->check, run->plan->layers, run->acc.memory, err);
+    return err->code;
 }

@@ -10,5 +10,6 @@
 
 /* Collective, after exchange_finish: the main thread alone uses MPI, and the device is idle.  Add
  * the accumulators of all layers, and the sums of the check, to those of the first layer, and
- * drain them there.  A rank that fails goes on sending and receiving, so that none waits for it. */
+ * compare them there.  A rank that fails goes on sending and receiving, so that none waits for
+ * it. */
 int layers_add(struct run *run, struct error *err);

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "layers.h"
 #include "phase.h"
+#include "problem_scaling.h"
 #include "quantity.h"
 #include "save.h"
 #include "sums.h"
@@ -161,9 +162,16 @@ int run_warm_up(struct run *run, struct error *err)
                                   .to = run->drain.mirror,
                                   .whole = problem_is_exact(p),
                                   .pairs = p->complex};
+    const struct recentre recentre = {.type = p->type,
+                                      .rows = 1,
+                                      .cols = 1,
+                                      .acc = run->acc.memory,
+                                      .row_offset = run->lines.vectors[1],
+                                      .col_offset = run->lines.vectors[1]};
     const struct reflect reflect = {.type = p->type, .side = 1, .matrix = run->acc.memory};
     if (dev->combine(dev, &combine, err) || (p->symmetric && dev->mirror(dev, &mirror, err)) ||
         (p->symmetric && p->complex && dev->reflect(dev, &reflect, err)) ||
+        (scaling_shifts(p) && dev->recentre(dev, &recentre, err)) ||
         dev->record(dev, combined, STREAM_OUT, err) || dev->sync(dev, combined, err))
         return err->code;
     if (run->plan->slabs == 0)
@@ -401,8 +409,7 @@ static int all_tiles(struct run *run, struct error *err)
             (!drain_is_early(&run->drain) && drain_begin(&run->drain, &run->acc, err)))
             return err->code;
         run->acc.memory = run->sums.tiles[run->tiles % plan->tiles];
-        bool stays = plan->layers > 1; /* until the other layers' products are added */
-        if ((!follows || plan->slabs == 0) && !stays && drain_rest(&run->drain, err))
+        if ((!follows || plan->slabs == 0) && !run->drain.last && drain_rest(&run->drain, err))
             return err->code;
         if (save_step(run, super, plan->slabs > 0 ? plan->slabs : 1, err))
             return err->code;
@@ -421,18 +428,56 @@ static void say_why(struct run *run, struct error *err)
         *err = of_outlet;
 }
 
+bool run_fails_anywhere(struct run *run, struct error *err)
+{
+    if (err->code > 0 && err->code != EXIT_STOPPED)
+        comm_raise(run->comm); /* others may be at their last steps */
+    if (comm_sum(run->comm, err->code != 0) > 0 && !err->code)
+        err->code = ERROR_ELSEWHERE;
+    return err->code != 0;
+}
+
+/* Collective.  All is multiplied, and nothing has left: what is still missing before it can. */
+static int complete(struct run *run, struct error *err)
+{
+    if (run->plan->layers > 1)
+        layers_add(run, err);
+    if (run_fails_anywhere(run, err) || !run->lines.census ||
+        census_finish(run->lines.census, run->lines.known, err))
+        return err->code;
+    run->lines.known->known = true;
+    run->lines.again = run->lines.known->moved > 0;
+    return run->lines.again ? 0 : run_recentre(run, err);
+}
+
+/* Collective.  What could not leave before leaves now. */
+static int finish_last(struct run *run, struct error *err)
+{
+    struct drain *drain = &run->drain;
+    struct device *dev = run->device;
+    if (complete(run, err) || run->lines.again)
+        return err->code;
+    const bool has = run->comm->layer == 0 && !block_empty(&drain->tile.block);
+    for (int64_t i = 0; has && i < schedule_strips(run->plan, &drain->tile.block); i++)
+        if (dev->record(dev, drain->multiplied[1 - drain->turn][i], STREAM_COMPUTE, err))
+            return err->code;
+    if (has && drain_rest(drain, err))
+        return err->code;
+    return finish(run, err);
+}
+
 int run_execute(struct run *run, struct error *err)
 {
-    bool layers = run->plan->layers > 1;
+    bool last = run->drain.last;
     if (exchange_open(&run->exchange, run->comm, &run->in, &run->cache, run->trace, err) ||
         all_tiles(run, err) ||
-        (layers ? products_retire(&run->products, run->products.count, err) : finish(run, err))) {
+        (last ? products_retire(&run->products, run->products.count, err) : finish(run, err))) {
         run_stop(run); /* those who wait for this rank's copies would wait for ever */
         if (err->code == ERROR_ELSEWHERE) /* or was it a thread of this rank that failed? */
             say_why(run, err);
     }
     exchange_finish(&run->exchange);
-    if (layers && layers_add(run, err) == 0)
-        finish(run, err);
+    if (last)
+        finish_last(run, err);
     return err->code;
 }

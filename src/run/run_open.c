@@ -5,6 +5,7 @@
 #include "device.h"
 #include "error.h"
 #include "phase.h"
+#include "problem_scaling.h"
 #include "run.h"
 #include "save.h"
 #include "sums.h"
@@ -68,9 +69,9 @@ static void *carve_memory(struct run *run)
         run->drain.c0[i] = carve(run, plan->slot_bytes);
     if (p->symmetric)
         run->drain.mirror = carve(run, plan->slot_bytes);
-    for (int i = 0; i < 3 && p->scaling.axis; i++)
-        if (i < 2 ? p->scaling.centers : p->scaling.scales)
-            run->lines[i] = carve(run, plan_line_bytes(p));
+    for (int i = 0; i < 4 && p->scaling.axis; i++)
+        if (i < 2 ? p->scaling.centers : p->scaling.scales && (i < 3 || scaling_shifts(p)))
+            run->lines.vectors[i] = carve(run, plan_line_bytes(p));
     if (p->moduli > 0)
         residues_make(p->moduli, p->complex, &run->residues);
     if (plan->residues_bytes > 0)
@@ -95,7 +96,10 @@ static int read_slot(void *context, const struct slot *slot, struct error *err)
         cache_abort(&run->cache);
     else if (t->kept >= 0)
         cache_put(&run->cache, t, slot->memory);
-    return code;
+    if (!code && run->lines.census && t->operand == OPERAND_B &&
+        !census_add(run->lines.census, &t->block, slot->memory))
+        census_complain(run->lines.census, err);
+    return err->code;
 }
 
 static int write_c(void *context, const struct block *block, void *memory, struct error *err)
@@ -171,7 +175,8 @@ static int open_parts(struct run *run, struct error *err)
                                 .in = &run->in,
                                 .out = &run->out,
                                 .to = {write_c, run},
-                                .check = &run->check};
+                                .check = &run->check,
+                                .last = run->plan->layers > 1 || run->lines.census};
     run->panels = (struct panels){.problem = run->problem,
                                   .plan = run->plan,
                                   .device = dev,
@@ -183,15 +188,50 @@ static int open_parts(struct run *run, struct error *err)
     return 0;
 }
 
-/* A number for each line to the device, if it is used. */
-static int send_lines(struct run *run, const double **lines, void *to, struct error *err)
+/* A number for each line to the device; null: there are none. */
+static int send_lines(struct run *run, const double *lines, void *to, struct error *err)
 {
-    size_t bytes = (size_t)run->statistics->lines * sizeof **lines;
-    struct copy copy = {to, *lines, bytes, bytes, bytes, 1};
-    if (!*lines)
+    size_t bytes = (size_t)run->lines.known->lines * sizeof *lines;
+    struct copy copy = {to, lines, bytes, bytes, bytes, 1};
+    return lines ? run->device->copy(run->device, STREAM_IN, &copy, err) : 0;
+}
+
+/* What was sent is there before anything else is done on the stream. */
+static int await_lines(struct run *run, enum stream stream, struct error *err)
+{
+    struct device *dev = run->device;
+    struct event *sent = run->drain.drained[0];
+    return dev->record(dev, sent, STREAM_IN, err) ? err->code : dev->wait(dev, stream, sent, err);
+}
+
+int run_recentre(struct run *run, struct error *err)
+{
+    const struct problem *p = run->problem;
+    const struct statistics *statistics = run->lines.known;
+    if (!scaling_shifts(p))
         return 0;
-    *lines = to;
-    return run->device->copy(run->device, STREAM_IN, &copy, err);
+    run->drain.recentre = (struct recentre){.type = p->type,
+                                            .count = (double)scaling_elements(p),
+                                            .row_offset = run->lines.vectors[1],
+                                            .col_offset = run->lines.vectors[1],
+                                            .row_deviation = run->lines.vectors[3],
+                                            .col_deviation = run->lines.vectors[3]};
+    return send_lines(run, statistics->offset, run->lines.vectors[1], err) ||
+                   send_lines(run, statistics->spread, run->lines.vectors[3], err)
+               ? err->code
+               : await_lines(run, STREAM_OUT, err);
+}
+
+/* Where the statistics are not known yet, they are gathered. */
+static int open_census(struct run *run, struct error *err)
+{
+    const struct problem *p = run->problem;
+    if (p->scaling.axis == AXIS_NONE || run->lines.known->known)
+        return 0;
+    run->lines.census = census_open(p, run->comm, run->plan->readers, scaling_lines(p), err);
+    if (run->lines.census)
+        census_begin(run->lines.census, 0, scaling_lines(p));
+    return err->code;
 }
 
 static int open_standard(struct run *run, struct error *err)
@@ -199,16 +239,16 @@ static int open_standard(struct run *run, struct error *err)
     struct standardize *s = &run->panels.standardize;
     if (run->problem->scaling.axis == AXIS_NONE)
         return 0;
-    *s = statistics_standardize(run->problem, run->statistics);
-    struct device *dev = run->device;
-    struct event *sent = run->drain.drained[0];
-    return send_lines(run, &s->mean, run->lines[0], err) ||
-                   send_lines(run, &s->rest, run->lines[1], err) ||
-                   send_lines(run, &s->deviation, run->lines[2], err) ||
-                   dev->record(dev, sent, STREAM_IN, err) ||
-                   dev->wait(dev, STREAM_COMPUTE, sent, err)
-               ? err->code
-               : 0;
+    *s = statistics_shifted(run->problem, run->lines.known);
+    if (send_lines(run, s->mean, run->lines.vectors[0], err) ||
+        send_lines(run, s->rest, run->lines.vectors[1], err) ||
+        send_lines(run, s->deviation, run->lines.vectors[2], err) ||
+        await_lines(run, STREAM_COMPUTE, err))
+        return err->code;
+    s->mean = s->mean ? run->lines.vectors[0] : NULL;
+    s->rest = s->rest ? run->lines.vectors[1] : NULL;
+    s->deviation = s->deviation ? run->lines.vectors[2] : NULL;
+    return run->lines.census ? 0 : run_recentre(run, err);
 }
 
 static int open_check(struct run *run, void *memory, struct error *err)
@@ -230,9 +270,9 @@ static int open_all(struct run *run, struct error *err)
     size_t own = run->plan->device_bytes - kernels[run->request->algorithm]->workspace;
     run->c = (struct c_file){
         .problem = run->problem, .plan = run->plan, .source = run->output, .comm = run->comm};
-    if (open_inputs(run, err) || c_file_open(&run->c, run->request->verify, err) ||
-        open_staging(run, err) || open_parts(run, err) ||
-        dev->alloc(dev, own, (void **)&run->memory, err) ||
+    if (open_inputs(run, err) || open_census(run, err) ||
+        c_file_open(&run->c, run->request->verify, err) || open_staging(run, err) ||
+        open_parts(run, err) || dev->alloc(dev, own, (void **)&run->memory, err) ||
         open_check(run, carve_memory(run), err) || open_standard(run, err) || run_warm_up(run, err))
         return err->code;
     return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
@@ -279,5 +319,6 @@ void run_close(struct run *run)
     if (run->memory)
         run->device->release(run->device, run->memory);
     window_close(&run->window);
+    census_close(run->lines.census);
     *run = (struct run){0};
 }

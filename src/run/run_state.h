@@ -3,6 +3,7 @@
 
 #include "c_file.h"
 #include "cache.h"
+#include "census.h"
 #include "drain.h"
 #include "exchange.h"
 #include "panels.h"
@@ -20,9 +21,9 @@ struct run {
     struct comm *comm;
     struct device *device;
     struct trace *trace;
-    const struct piece *piece;           /* which `problem` is */
-    const struct statistics *statistics; /* of a problem that is scaled; stay in place */
-    struct saver saver;                  /* of it: done, met, stops, context, names, known */
+    const struct piece *piece;     /* which `problem` is */
+    struct statistics *statistics; /* of a problem that is scaled; stay in place */
+    struct saver saver;            /* of it: done, met, stops, context, names, known */
 
     /* From files to slots: what the ranks of the node share. */
     struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */
@@ -34,13 +35,19 @@ struct run {
     /* On the device. */
     char *memory;             /* all of it, carved up by run_open.c */
     size_t carved;            /* bytes of it in use */
-    void *lines[3];           /* means, what rounding these left, and deviations */
     struct device_matrix acc; /* accumulators of the tile at work; its block is empty without one */
     struct {
         void *tiles[2];           /* accumulators of the plan's tiles, which take turns */
         void *waiting[FOLD_MOST]; /* sums of blocks of k that wait, by their levels (sums.h) */
     } sums;
-    struct panels panels;     /* of A and B */
+    struct panels panels;         /* of A and B */
+    struct {                      /* of a problem that is scaled: */
+        struct statistics *known; /* the caller's; stay in place */
+        struct census *census;    /* of A, as it is read; null: they are known, or not needed */
+        void *vectors[4]; /* on the device: means, what rounding these left, deviations; or shifts,
+                           * offsets, scales, spreads (lines.h) */
+        bool again;       /* C has to be multiplied again, with other shifts; it is not drained */
+    } lines;
     struct products products; /* the products that are enqueued */
     struct residues residues; /* of products in residues, ... */
     void *workspace;          /* ... and where they work; null: the products are others */
@@ -56,6 +63,13 @@ struct run {
 
 /* What this rank has done so far.  By the main thread; the others go on. */
 void run_totals(const struct run *run, struct run_totals *done);
+
+/* The statistics are known: what they make of sums follows when these are drained. */
+int run_recentre(struct run *run, struct error *err);
+
+/* Collective, when the main thread alone uses MPI.  Whether this rank, with `err`, or another one
+ * has failed; then so does this one, with ERROR_ELSEWHERE. */
+bool run_fails_anywhere(struct run *run, struct error *err);
 
 /* Let no rank of this node wait for another. */
 void run_stop(struct run *run);

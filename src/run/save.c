@@ -273,6 +273,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
                                      .layers = plan->layers,
                                      .place = s->place,
                                      .hashed = run->request->verify,
+                                     .sampled = run->lines.census != NULL,
                                      .sum = totals.sum};
     stop_saved();
     /* A tile that failed its check is not recorded before it has been multiplied again. */

@@ -21,12 +21,12 @@ struct rule {
 };
 
 static const char *const call_names[CALL_COUNT] = {
-    "pread",     "preadv",      "pwrite", "write", "fallocate", "sync_file_range",
-    "fdatasync", "fsync",       "rename", "open",  "ftruncate", "madvise",
-    "malloc",    "mmap",        "thread", "alloc", "pin",       "event",
-    "record",    "wait",        "sync",   "copy",  "gemm",      "combine",
-    "mirror",    "standardize", "embed",  "fold",  "sketch",    "retire",
-    "project",   "norms",       "judge",  "link",  "stat",
+    "pread",     "preadv",   "pwrite",      "write", "fallocate", "sync_file_range",
+    "fdatasync", "fsync",    "rename",      "open",  "ftruncate", "madvise",
+    "malloc",    "mmap",     "thread",      "alloc", "pin",       "event",
+    "record",    "wait",     "sync",        "copy",  "gemm",      "combine",
+    "mirror",    "recentre", "standardize", "embed", "fold",      "sketch",
+    "retire",    "project",  "norms",       "judge", "link",      "stat",
 };
 
 static const struct {

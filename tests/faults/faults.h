@@ -50,6 +50,7 @@ enum call {
     CALL_GEMM,
     CALL_COMBINE,
     CALL_MIRROR,
+    CALL_RECENTRE,
     CALL_STANDARDIZE,
     CALL_EMBED,
     CALL_FOLD,

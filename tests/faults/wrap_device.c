@@ -169,6 +169,13 @@ static int faulty_standardize(struct device *dev, const struct standardize *stan
                : real.standardize(dev, standardize, err);
 }
 
+static int faulty_recentre(struct device *dev, const struct recentre *recentre, struct error *err)
+{
+    return fail_on(dev, CALL_RECENTRE, STREAM_OUT, "recentre", err)
+               ? err->code
+               : real.recentre(dev, recentre, err);
+}
+
 static int faulty_embed(struct device *dev, const struct embed *embed, struct error *err)
 {
     return fail_on(dev, CALL_EMBED, STREAM_COMPUTE, "embed", err) ? err->code
@@ -243,6 +250,7 @@ int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err)
     d->combine = faulty_combine;
     d->mirror = faulty_mirror;
     d->standardize = faulty_standardize;
+    d->recentre = faulty_recentre;
     d->embed = faulty_embed;
     d->fold = faulty_fold;
     d->sketch = faulty_sketch;

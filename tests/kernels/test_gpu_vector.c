@@ -1,5 +1,5 @@
-/* The GPU as a device, and its combine, mirror, reflect, standardize, embed and fold (exit 77
- * without a GPU).
+/* The GPU as a device, and its combine, mirror, reflect, standardize, recentre, embed and fold
+ * (exit 77 without a GPU).
  *
  * Goal: the contracts of device.h and vector.h.  Method: all are compared bit for bit with the
  * CPU's; combine and mirror, but of pairs, with their formula, too.  Data that must not be read is
@@ -175,6 +175,36 @@ static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsign
     matrix_free(&lines);
 }
 
+static void try_recentre(enum scalar type, int64_t rows, int64_t cols, bool divides)
+{
+    struct array m = random_rows(type, rows, cols, guard);
+    struct array lines = random_rows(SCALAR_DOUBLE, 4, rows > cols ? rows : cols, guard);
+    raw_set(&lines, index_of(&lines, 0, 3), 0);
+    upload(&m);
+    upload(&lines);
+    struct recentre r = {.type = type,
+                         .rows = rows,
+                         .cols = cols,
+                         .acc = device_at(&m, 0, 0),
+                         .ld = m.ld,
+                         .count = 1e6,
+                         .row_offset = device_at(&lines, 0, 0),
+                         .col_offset = device_at(&lines, 0, 1),
+                         .row_deviation = divides ? device_at(&lines, 0, 2) : NULL,
+                         .col_deviation = divides ? device_at(&lines, 0, 3) : NULL};
+    ok(devices[0]->recentre(devices[0], &r, &err));
+    finish(devices[0], STREAM_OUT);
+    r.acc = host_at(&m, 0, 0);
+    r.row_offset = host_at(&lines, 0, 0);
+    r.col_offset = host_at(&lines, 0, 1);
+    r.row_deviation = divides ? host_at(&lines, 0, 2) : NULL;
+    r.col_deviation = divides ? host_at(&lines, 0, 3) : NULL;
+    recentre_cpu(&r, 1);
+    assert_same(&m);
+    matrix_free(&m);
+    matrix_free(&lines);
+}
+
 static void try_reflect(enum scalar type, int64_t side, bool conjugate, double zero)
 {
     struct array square = random_rows(type, side, 2 * side, guard);
@@ -296,6 +326,16 @@ static void test_standardize(void **state)
             for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
                 if (affordable(sizes[i][0] * sizes[i][1]))
                     try_standardize((enum scalar)type, sizes[i][0], sizes[i][1], how);
+}
+
+static void test_recentre(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int how = 0; how < 4; how++)
+            if (affordable(sizes[i][0] * sizes[i][1]))
+                try_recentre(how & 1 ? SCALAR_DOUBLE : SCALAR_FLOAT, sizes[i][0], sizes[i][1],
+                             how & 2);
 }
 
 /* Copies work with any pitch; empty copies do nothing. */
@@ -447,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_info),
         cmocka_unit_test(test_combine_and_mirror),
         cmocka_unit_test(test_standardize),
+        cmocka_unit_test(test_recentre),
         cmocka_unit_test(test_complex),
         cmocka_unit_test(test_widened),
         cmocka_unit_test(test_mirrors_of_pairs),

@@ -257,7 +257,7 @@ def test_one_of_two_runs_is_refused_before_the_pass(tmp_path, a, words, ranks):
 
 
 def test_what_is_saved_stays_until_the_pass_is_over(tmp_path):
-    """Of another product, which --restart never would discard; here the pass finds NaN."""
+    """Of another product, which --restart never would discard; here a pass before the product finds NaN."""
     source = write(tmp_path / "input.h5", A=far(1000, 300), X=np.full((60, 9), np.nan))
     reference, _ = result(source, "--product", "cor", *TALL)
     words, journal = ["--product", "cor", *TALL, "-o", tmp_path / "c.h5"], tmp_path / "c.h5.journal"
@@ -266,7 +266,8 @@ def test_what_is_saved_stays_until_the_pass_is_over(tmp_path):
         process.kill()
         process.communicate()
     saved = journal.read_text()
-    done = run("dgemm_ooc", source, "-a", "X", *words, "--restart", "never")
+    other = ["-a", "X", "-b", "X", *TALL, "--center", "rows", "-o", tmp_path / "c.h5"]
+    done = run("dgemm_ooc", source, *other, "--restart", "never")
     assert done.returncode == 3 and "X is NaN in row 0" in done.stderr, done.stderr
     assert journal.read_text().startswith(saved)
     report = multiply(source, *words, "--restart", "require")
@@ -280,15 +281,15 @@ def test_the_predicted_time_has_that_of_means(tmp_path):
     rates = tmp_path / "machine.json"
     rates.write_text(json.dumps({"disk_read_bytes_per_s": 1e5, "disk_write_bytes_per_s": 1e9, "threads": 1}))
     seconds = 3000 * 20 * 8 / 1e5
-    for words, before in ([], seconds), (["--product", "gram"], 0):
-        words = words or ["--product", "cov"]
+    first = ["--product", "cov", "--nan", "mean"]
+    for words, before in (first, seconds), (["--product", "cov"], 0), (["--product", "gram"], 0):
         done = run("dgemm_ooc", source, *words, *TALL, "--machine", rates, "--dry-run", "--report", "-", "-q")
         predicted = json.loads(done.stdout[done.stdout.index("{"):])["predicted"]
         assert predicted["before_s"] == pytest.approx(before, rel=0.01)
         assert predicted["wall_s"] == pytest.approx(before + seconds, rel=0.1)
-    done = run("dgemm_ooc", source, "--product", "cov", *TALL, "--machine", rates, "--dry-run")
+    done = run("dgemm_ooc", source, *first, *TALL, "--machine", rates, "--dry-run")
     assert "of it before the product" in done.stdout and "(before: means)" in done.stdout
-    done = run("dgemm_ooc", source, "--product", "cov", *TALL)
+    done = run("dgemm_ooc", source, *first, *TALL)
     assert re.search(r"Statistics  means and deviations of 20 columns of A, .* in .* \(predicted ", done.stdout)
 
 

@@ -165,6 +165,37 @@ static void standardize_subtracts_and_divides(void **state)
                 check_standardize((enum scalar)type, 13, cols[i], how);
 }
 
+static void recentre_takes_products_of_offsets(void **state)
+{
+    enum { ROWS = 13, COLS = 37, COUNT = 1000 };
+    double offset[COLS], deviation[COLS];
+    (void)state;
+    for (int i = 0; i < COLS; i++) {
+        offset[i] = random_real();
+        deviation[i] = i % 7 ? random_real() + 2 : 0;
+    }
+    for (int how = 0; how < 4; how++) {
+        const enum scalar type = how & 1 ? SCALAR_DOUBLE : SCALAR_FLOAT;
+        const double *divisors = how & 2 ? deviation : NULL;
+        struct array m = matrix_make(type, COLS, ROWS, guard);
+        matrix_fill(&m, random_real);
+        struct array before = matrix_copy(&m);
+        recentre_cpu(&(struct recentre){type, ROWS, COLS, m.data, m.ld, COUNT, offset + 1, offset,
+                                        divisors ? divisors + 1 : NULL, divisors},
+                     THREADS);
+        for (int64_t i = 0; i < ROWS; i++)
+            for (int64_t j = 0; j < COLS; j++) {
+                double x = fma(-COUNT, offset[i + 1] * offset[j], get(&before, j, i));
+                double by = divisors ? deviation[i + 1] * deviation[j] : 1, got = get(&m, j, i);
+                x = type == SCALAR_FLOAT ? (float)(x / by) : x / by;
+                assert_true(by == 0 ? isnan(got) : got == x);
+            }
+        assert_gaps_are(&m, guard);
+        free(m.data);
+        free(before.data);
+    }
+}
+
 static void combine_is_the_same_in_every_instruction_set(void **state)
 {
     (void)state;
@@ -391,6 +422,7 @@ int main(void)
         cmocka_unit_test(combine_is_one_fma),
         cmocka_unit_test(mirror_is_the_transpose_of_combine),
         cmocka_unit_test(standardize_subtracts_and_divides),
+        cmocka_unit_test(recentre_takes_products_of_offsets),
         cmocka_unit_test(combine_is_the_same_in_every_instruction_set),
         cmocka_unit_test(streams_are_ordered_by_events),
         cmocka_unit_test(an_event_never_recorded_counts_as_reached),

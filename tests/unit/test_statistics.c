@@ -6,10 +6,12 @@
 
 #include <math.h>
 
+#include "census.h"
 #include "machine.h"
 #include "moments.h"
 #include "phase.h"
 #include "problem.h"
+#include "problem_scaling.h"
 #include "statistics.h"
 
 enum { ROWS = 301, COLS = 1003 };
@@ -86,6 +88,7 @@ static void test_memory_and_threads_make_no_difference(void **state)
         struct ear ear = ear_open();
         phases_open(true);
         phase_begin("means", sizeof data);
+        statistics_open(&p, &machine, &comm, &s, &err);
         statistics_read(&p, &machine, &comm, &s, &err);
         phases_close();
         const char *said = ear_close(&ear);
@@ -108,9 +111,81 @@ static void test_a_nan_is_refused(void **state)
     p.scaling.missing = MISSING_ERROR;
     struct statistics s;
     struct error err = {0};
+    assert_int_equal(statistics_open(&p, &machine, &comm, &s, &err), 0);
     assert_int_equal(statistics_read(&p, &machine, &comm, &s, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "is NaN in row 200, column 17, counted from 0");
     statistics_free(&s);
+}
+
+/* The problem's matrix is transposed where that makes its lines variables. */
+static struct problem shifted_problem(enum axis axis)
+{
+    const struct format_layout plain = {0};
+    struct problem p = make_problem(&plain, axis);
+    p.scaling.missing = MISSING_ERROR;
+    p.scaling.scales = true;
+    p.trans[OPERAND_A] = axis == AXIS_COLS;
+    assert_true(scaling_shifts(&p));
+    return p;
+}
+
+/* Shifts are elements of their lines, and scales powers of two; the mean and the deviation of what
+ * lines become are those of lines. */
+static void check_shifted(const struct problem *p, const struct statistics *s)
+{
+    const bool rows = p->scaling.axis == AXIS_ROWS;
+    int exponent;
+    for (int64_t line = 0; line < s->lines; line++) {
+        bool found = false;
+        for (int64_t i = 0; i < (rows ? COLS : ROWS); i++)
+            found |= (rows ? data[line][i] : data[i][line]) == s->shift[line];
+        assert_true(found && frexp(s->scale[line], &exponent) == 0.5);
+        const double offset = s->offset[line] * s->scale[line];
+        assert_true(offset == s->mean[line] - s->shift[line] + s->rest[line]);
+        assert_true(s->spread[line] * s->scale[line] == s->deviation[line]);
+    }
+    assert_int_equal(s->moved, 0);
+    assert_true(s->drift < 1);
+}
+
+/* Parts that are added by a run, whatever they are, give what a pass gives. */
+static void test_parts_in_any_order_make_no_difference(void **state)
+{
+    const struct machine machine = {.threads = 3, .host_memory = 64 << 20};
+    enum { SIDE = 97 };
+    static double part[SIDE * SIDE];
+    (void)state;
+    for (int i = 0; i < ROWS * COLS; i++)
+        (&data[0][0])[i] = 1e3 + (double)random_below(1 << 20);
+    for (enum axis axis = AXIS_ROWS; axis <= AXIS_COLS; axis++) {
+        struct problem p = shifted_problem(axis);
+        struct statistics pass, parts;
+        struct error err = {0};
+        statistics_open(&p, &machine, &comm, &pass, &err);
+        statistics_read(&p, &machine, &comm, &pass, &err);
+        statistics_open(&p, &machine, &comm, &parts, &err);
+        succeed(err.code, &err);
+        check_shifted(&p, &pass);
+        struct census *census = census_open(&p, &comm, 2, parts.lines, &err);
+        census_begin(census, 0, parts.lines);
+        for (int64_t row = (ROWS - 1) / SIDE * SIDE; row >= 0; row -= SIDE)
+            for (int64_t col = 0; col < COLS; col += SIDE) {
+                const struct block block = {row, col, min_i64(SIDE, ROWS - row),
+                                            min_i64(SIDE, COLS - col)};
+                for (int64_t at = 0; at < block.rows * block.cols; at++)
+                    part[at] = data[row + at / block.cols][col + at % block.cols];
+                assert_true(census_add(census, &block, part));
+            }
+        succeed(census_finish(census, &parts, &err), &err);
+        assert_true(statistics_equal(&pass, &parts));
+        assert_memory_equal(pass.shift, parts.shift, 4 * (size_t)pass.lines * sizeof(double));
+        census_begin(census, 0, parts.lines);
+        assert_int_equal(census_finish(census, &parts, &err), EXIT_RUNTIME);
+        complained(&err, EXIT_RUNTIME, "not every element of A was added up once");
+        census_close(census);
+        statistics_free(&pass);
+        statistics_free(&parts);
+    }
 }
 
 static int enter(void **state)
@@ -130,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_and_threads_make_no_difference),
         cmocka_unit_test(test_a_nan_is_refused),
+        cmocka_unit_test(test_parts_in_any_order_make_no_difference),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

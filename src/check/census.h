@@ -1,0 +1,36 @@
+/* Exact sums of the lines of a centred matrix (statistics.h) and of their squares: each element is
+ * added once, by any thread of any rank, in any order. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "block.h"
+
+struct comm;
+struct error;
+struct problem;
+struct statistics;
+struct census;
+
+/* Host memory of one for so many lines. */
+size_t census_bytes(int64_t lines);
+
+/* For so many lines at a time, which `threads` of this process finish; null without memory. */
+struct census *census_open(const struct problem *p, struct comm *comm, int threads, int64_t lines,
+                           struct error *err);
+void census_close(struct census *census);
+
+/* Begin with some lines; returns the block of the matrix that they are. */
+struct block census_begin(struct census *census, int64_t first, int64_t lines);
+
+/* Add a part of that block, packed.  By any thread.  False, as census_goes_on, after a NaN where
+ * nothing may be missing; and the complaint of that (EXIT_INPUT). */
+bool census_add(struct census *census, const struct block *part, const void *memory);
+bool census_goes_on(const struct census *census);
+void census_complain(const struct census *census, struct error *err);
+
+/* Collective, blocks.  All ranks have added their parts: set the statistics of these lines.
+ * Complains as statistics_read does, or where an element was not added or added twice.  A rank that
+ * has failed before, with `err`, makes all fail. */
+int census_finish(struct census *census, struct statistics *statistics, struct error *err);
