@@ -58,6 +58,14 @@ static void plan_piece(const struct planning *now, const struct piece *piece,
     plan_make(p, m, request, &attempt->plan, err);
 }
 
+/* Of a pass over the operands before the attempt. */
+static double pass_seconds(const struct planning *now, const struct attempt *attempt)
+{
+    return first_read_is_product(&attempt->problem, &attempt->plan)
+               ? 0
+               : first_read_seconds(&now->job->problem, now->machine);
+}
+
 /* Whether a triangle is better halved: where the devices cannot hold it at once or, unless sums of
  * it have been saved, where its halves and the rectangle between them take clearly less time, since
  * it leaves room for short slabs only. */
@@ -65,7 +73,8 @@ static bool is_better_halved(const struct planning *now, const struct attempt *w
                              const struct error *why)
 {
     struct work halves = {0};
-    double seconds = 2 * piece_seconds, most = clearly * whole->plan.roofline.seconds;
+    double most = clearly * (whole->plan.roofline.seconds + pass_seconds(now, whole));
+    double seconds = 2 * piece_seconds + first_read_seconds(&now->job->problem, now->machine);
     if (!problem_is_triangle(&whole->problem) || why->code)
         return problem_is_triangle(&whole->problem) && why->code == EXIT_RESOURCES;
     if (seconds > most || whole->problem.continues)
@@ -98,13 +107,9 @@ static int plan_only(const struct planning *now, struct work *left, struct attem
 static void plan_first(const struct planning *now, struct work *left, struct attempt *attempt,
                        struct error *err)
 {
-    const struct problem *p = &attempt->problem;
-    struct machine machine = *now->machine;
-    if (plan_only(now, left, attempt, err) || !now->predicts)
-        return;
-    if (first_read_is_product(p, &attempt->plan))
-        machine = first_read_machine(p, &machine);
-    simulate(p, &machine, &attempt->request, &attempt->plan, &attempt->predicted);
+    if (plan_only(now, left, attempt, err) == 0 && now->predicts)
+        simulate(&attempt->problem, now->machine, &attempt->request, &attempt->plan,
+                 &attempt->predicted);
 }
 
 static struct planning begin(const struct caller *caller, const struct machine *machine,
@@ -134,6 +139,7 @@ static double seconds_of_all(const struct planning *now)
     for (struct work left = now->job->progress.left;
          left.count > 0 && !cannot.code && pieces < PIECES_MAX; work_drop(&left), pieces++) {
         plan_only(now, &left, &part, &cannot);
+        seconds += pieces == 0 && !cannot.code ? pass_seconds(now, &part) : 0;
         seconds += part.plan.roofline.seconds + (left.count > 1 ? piece_seconds : 0);
     }
     return !cannot.code && pieces < PIECES_MAX ? seconds : INFINITY;
@@ -152,8 +158,9 @@ static void choose_symmetry(const struct planning *now)
     const double seconds = seconds_of_all(now);
     p->symmetric = false;
     plan_piece(now, &all, &general, &cannot);
-    p->symmetric =
-        isfinite(seconds) && (cannot.code || general.plan.roofline.seconds > clearly * seconds);
+    p->symmetric = isfinite(seconds) &&
+                   (cannot.code || general.plan.roofline.seconds + pass_seconds(now, &general) >
+                                       clearly * seconds);
     work_begin(&now->job->progress.left, p);
 }
 

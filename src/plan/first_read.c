@@ -52,10 +52,7 @@ double first_read_seconds(const struct problem *p, const struct machine *m)
            added(p) * addition_s / ((double)m->ranks * m->threads);
 }
 
-struct machine first_read_machine(const struct problem *p, const struct machine *m)
+double first_read_addition(const struct problem *p)
 {
-    struct machine both = *m;
-    const double each = addition_s / (double)scalar_size(p->type) / (double)(m->ranks * m->threads);
-    both.disk_read_bytes_per_s = 1 / (1 / m->disk_read_bytes_per_s + each);
-    return both;
+    return addition_s / (double)scalar_size(p->type);
 }

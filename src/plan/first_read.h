@@ -20,5 +20,5 @@ size_t first_read_product_bytes(const struct problem *p);
 double first_read_bytes(const struct problem *p);
 double first_read_seconds(const struct problem *p, const struct machine *machine);
 
-/* The machine as it reads A for the product and for these at the same time. */
-struct machine first_read_machine(const struct problem *p, const struct machine *machine);
+/* Seconds that a thread takes to add up what it has read, a byte. */
+double first_read_addition(const struct problem *p);

@@ -89,8 +89,8 @@ bool plan_fits(const struct query *q, struct plan *plan)
            plan->host_bytes <= q->machine->host_memory;
 }
 
-/* As many threads as the disk asks for or, where a GPU computes and chunks are decoded, as there
- * are; no more than a fair part of the memory holds chunks for. */
+/* As many threads as the disk asks for or, where a GPU computes and chunks are decoded, and where
+ * elements are added up, as there are; no more than a fair part of the memory holds chunks for. */
 static int choose_readers(const struct query *q)
 {
     const struct problem *p = q->p;
@@ -99,7 +99,8 @@ static int choose_readers(const struct query *q)
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
         decode |= problem_reads(p, i) && p->matrix[i].pipeline.count > 0 &&
                   !problem_through_library(p, i);
-    int most = !machine->gpu ? 2 : decode ? DECODERS_MAX : READERS_MAX;
+    const bool adds = first_read_product_bytes(p) > 0;
+    int most = adds || (machine->gpu && decode) ? DECODERS_MAX : machine->gpu ? READERS_MAX : 2;
     int64_t share = max_i64(READERS_LEAST, READERS_NODE / machine->ranks_per_node);
     int readers = (int)min_i64(min_i64(most, share), machine->threads);
     const size_t alone = problem_reading_bytes(p, 0);

@@ -4,6 +4,7 @@
 
 #include "check_size.h"
 #include "embedding.h"
+#include "first_read.h"
 #include "integers.h"
 #include "planner_impl.h"
 #include "quantity.h"
@@ -52,8 +53,8 @@ static double beside_copies(const struct machine *machine, const struct plan *pl
     return (1 + copying) / (1 + copying * (of_a + of_b) / 2);
 }
 
-double plan_read_rate(const struct problem *p, const struct machine *machine,
-                      const struct plan *plan, enum operand operand)
+static double reading_rate(const struct problem *p, const struct machine *machine,
+                           const struct plan *plan, enum operand operand)
 {
     const struct matrix *matrix = &p->matrix[operand];
     int64_t rows, cols;
@@ -73,6 +74,16 @@ double plan_read_rate(const struct problem *p, const struct machine *machine,
         disk = fmin(disk, decode_bytes_per_s * plan->readers * reading_ranks(machine, plan));
     return disk / chunks_cut(file_rows, rows, matrix->chunk_rows) /
            chunks_cut(file_cols, cols, matrix->chunk_cols);
+}
+
+/* Each reader adds up what it has read, where that is asked for. */
+double plan_read_rate(const struct problem *p, const struct machine *machine,
+                      const struct plan *plan, enum operand operand)
+{
+    const double rate = reading_rate(p, machine, plan, operand);
+    const double seconds = first_read_addition(p) / (plan->readers * reading_ranks(machine, plan));
+    return operand != OPERAND_B || !first_read_is_product(p, plan) ? rate
+                                                                   : 1 / (1 / rate + seconds);
 }
 
 double plan_write_rate(const struct problem *p, const struct machine *machine,

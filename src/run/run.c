@@ -162,12 +162,9 @@ int run_warm_up(struct run *run, struct error *err)
                                   .to = run->drain.mirror,
                                   .whole = problem_is_exact(p),
                                   .pairs = p->complex};
-    const struct recentre recentre = {.type = p->type,
-                                      .rows = 1,
-                                      .cols = 1,
-                                      .acc = run->acc.memory,
-                                      .row_offset = run->lines.vectors[1],
-                                      .col_offset = run->lines.vectors[1]};
+    void *offset = run->lines.vectors[1];
+    const struct recentre recentre = {
+        p->type, 1, 1, run->acc.memory, .row_offset = offset, .col_offset = offset};
     const struct reflect reflect = {.type = p->type, .side = 1, .matrix = run->acc.memory};
     if (dev->combine(dev, &combine, err) || (p->symmetric && dev->mirror(dev, &mirror, err)) ||
         (p->symmetric && p->complex && dev->reflect(dev, &reflect, err)) ||
