@@ -17,6 +17,7 @@
 enum {
     LINES_ADDED = 256, /* of which ranks add up the sums at a time */
     LOCKS = 64,        /* of lines */
+    NONE = 0,          /* of the copies: the first one is for all threads */
 };
 
 /* The mean is at most so many deviations from the shift: of the digits of products of shifted
@@ -32,9 +33,11 @@ struct census {
     const struct matrix *matrix;
     struct comm *comm;
     int threads;
-    struct block group;           /* of the matrix: all of its lines that are added up now */
-    struct moments *moments;      /* of each line of the group */
-    pthread_mutex_t locks[LOCKS]; /* of these */
+    struct block group;      /* of the matrix: all of its lines that are added up now */
+    struct moments *moments; /* of each line of the group; and again in each copy, ... */
+    int copies;              /* ... which one thread at a time adds columns to */
+    pthread_mutex_t taken[CENSUS_COPIES];
+    pthread_mutex_t locks[LOCKS]; /* of lines, where no copy is free */
     double *sums;                 /* of LINES_ADDED lines, over all ranks */
     _Atomic uint64_t elements;    /* that were added since the group began */
     _Atomic int64_t missing;      /* elements that are NaN, of all that were added */
@@ -50,6 +53,16 @@ static bool by_rows(const struct census *s)
 static pthread_mutex_t *lock_of(struct census *s, int64_t line)
 {
     return &s->locks[line % LOCKS];
+}
+
+static int64_t lines_of(const struct census *s)
+{
+    return by_rows(s) ? s->group.rows : s->group.cols;
+}
+
+static struct moments *moments_of(const struct census *s, int copy)
+{
+    return s->moments + copy * lines_of(s);
 }
 
 static const char *address(const struct census *s, const void *memory, int64_t at)
@@ -97,7 +110,8 @@ static void add_rows(struct census *s, const struct block *part, const void *mem
 }
 
 /* Add SUM_LANES columns from `col` on, as far as there are, of at most LANE_ELEMENTS rows. */
-static void add_columns(struct census *s, const struct block *part, const void *memory, int64_t col)
+static void add_columns(struct census *s, int copy, const struct block *part, const void *memory,
+                        int64_t col)
 {
     const int64_t line = part->col - s->group.col + col;
     struct lane_sums sums = {.from = address(s, memory, col),
@@ -106,10 +120,30 @@ static void add_columns(struct census *s, const struct block *part, const void *
                              .lanes = (int)min_i64(SUM_LANES, part->cols - col)};
     lane_sums_cpu(s->problem->type, &sums);
     for (int lane = 0; lane < sums.lanes; lane++) {
-        pthread_mutex_lock(lock_of(s, line + lane));
-        add_line(s, &sums, lane, &s->moments[line + lane]);
-        pthread_mutex_unlock(lock_of(s, line + lane));
+        if (copy == NONE)
+            pthread_mutex_lock(lock_of(s, line + lane));
+        add_line(s, &sums, lane, &moments_of(s, copy)[line + lane]);
+        if (copy == NONE)
+            pthread_mutex_unlock(lock_of(s, line + lane));
     }
+}
+
+/* A copy for this thread alone, if one is free. */
+static int take_copy(struct census *s)
+{
+    for (int copy = NONE + 1; copy < s->copies; copy++)
+        if (pthread_mutex_trylock(&s->taken[copy]) == 0)
+            return copy;
+    return NONE;
+}
+
+/* Add the copies to the first one. */
+static void join_copies(struct census *s, int64_t lines)
+{
+#pragma omp parallel for num_threads(s->threads) if (s->copies > 1)
+    for (int64_t line = 0; line < lines; line++)
+        for (int copy = NONE + 1; copy < s->copies; copy++)
+            moments_merge(&s->moments[line], &moments_of(s, copy)[line]);
 }
 
 /* The first NaN of a part, where there may be none. */
@@ -239,8 +273,7 @@ int census_finish(struct census *s, struct statistics *to, struct error *err)
     const struct problem *p = s->problem;
     const struct block *group = &s->group;
     const bool apart = p->scaling.missing == MISSING_MEAN;
-    const int64_t first = by_rows(s) ? group->row : group->col,
-                  lines = by_rows(s) ? group->rows : group->cols;
+    const int64_t first = by_rows(s) ? group->row : group->col, lines = lines_of(s);
     struct error found = {0};
     if (comm_agree(s->comm, err))
         return err->code;
@@ -250,6 +283,7 @@ int census_finish(struct census *s, struct statistics *to, struct error *err)
         census_complain(s, &found);
     else if (elements != (uint64_t)(group->rows * group->cols))
         error_add(&found, EXIT_RUNTIME, "not every element of A was added up once for its mean");
+    join_copies(s, lines);
     for (int64_t i = 0; i < lines && s->comm->size > 1 && !found.code; i += LINES_ADDED)
         add_ranks(s, &s->moments[i], min_i64(LINES_ADDED, lines - i));
 #pragma omp parallel for num_threads(s->threads)
@@ -271,13 +305,13 @@ static size_t added_bytes(void)
     return LINES_ADDED * (2 + MOMENT_SPAN + MOMENT_PARTS) * sizeof(double);
 }
 
-size_t census_bytes(int64_t lines)
+size_t census_bytes(int64_t lines, int copies)
 {
-    return (size_t)lines * sizeof(struct moments) + added_bytes();
+    return (size_t)(lines * copies) * sizeof(struct moments) + added_bytes();
 }
 
 struct census *census_open(const struct problem *p, struct comm *comm, int threads, int64_t lines,
-                           struct error *err)
+                           int copies, struct error *err)
 {
     struct census *s = calloc(1, sizeof *s);
     if (s) {
@@ -285,11 +319,14 @@ struct census *census_open(const struct problem *p, struct comm *comm, int threa
                              .matrix = &p->matrix[OPERAND_A],
                              .comm = comm,
                              .threads = threads,
-                             .moments = malloc((size_t)lines * sizeof *s->moments),
+                             .moments = malloc(census_bytes(lines, copies)),
+                             .copies = copies,
                              .sums = malloc(added_bytes()),
                              .nan = INT64_MAX};
         for (int i = 0; i < LOCKS; i++)
             pthread_mutex_init(&s->locks[i], NULL);
+        for (int i = 0; i < CENSUS_COPIES; i++)
+            pthread_mutex_init(&s->taken[i], NULL);
     }
     if (s && s->moments && s->sums)
         return s;
@@ -304,6 +341,8 @@ void census_close(struct census *s)
         return;
     for (int i = 0; i < LOCKS; i++)
         pthread_mutex_destroy(&s->locks[i]);
+    for (int i = 0; i < CENSUS_COPIES; i++)
+        pthread_mutex_destroy(&s->taken[i]);
     free(s->moments);
     free(s->sums);
     free(s);
@@ -313,7 +352,7 @@ struct block census_begin(struct census *s, int64_t first, int64_t lines)
 {
     s->group = by_rows(s) ? (struct block){first, 0, lines, s->matrix->cols}
                           : (struct block){0, first, s->matrix->rows, lines};
-    memset(s->moments, 0, (size_t)lines * sizeof *s->moments);
+    memset(s->moments, 0, (size_t)(lines * s->copies) * sizeof *s->moments);
     s->elements = 0;
     return s->group;
 }
@@ -321,15 +360,18 @@ struct block census_begin(struct census *s, int64_t first, int64_t lines)
 bool census_add(struct census *s, const struct block *part, const void *memory)
 {
     struct block rows = *part; /* few enough to stay in the caches */
+    const int copy = by_rows(s) ? NONE : take_copy(s);
     for (int64_t row = 0; row < part->rows; row += LANE_ELEMENTS) {
         const void *from = address(s, memory, row * part->cols);
         rows.row = part->row + row;
         rows.rows = min_i64(LANE_ELEMENTS, part->rows - row);
         for (int64_t col = 0; col < part->cols && !by_rows(s); col += SUM_LANES)
-            add_columns(s, &rows, from, col);
+            add_columns(s, copy, &rows, from, col);
         if (by_rows(s))
             add_rows(s, &rows, from);
     }
+    if (copy != NONE)
+        pthread_mutex_unlock(&s->taken[copy]);
     s->elements += (uint64_t)(part->rows * part->cols);
     if (s->missing > 0 && s->problem->scaling.missing == MISSING_ERROR)
         find_nan(s, part, memory);

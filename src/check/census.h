@@ -13,12 +13,16 @@ struct problem;
 struct statistics;
 struct census;
 
-/* Host memory of one for so many lines. */
-size_t census_bytes(int64_t lines);
+enum { CENSUS_COPIES = 1 + 32 }; /* at most */
 
-/* For so many lines at a time, which `threads` of this process finish; null without memory. */
+/* Host memory of one for so many lines, whose sums are there so many times. */
+size_t census_bytes(int64_t lines, int copies);
+
+/* For so many lines at a time, which `threads` of this process finish; null without memory.  Each
+ * copy beyond the first is for one of the threads that add columns: with as many as these are, none
+ * waits for the others. */
 struct census *census_open(const struct problem *p, struct comm *comm, int threads, int64_t lines,
-                           struct error *err);
+                           int copies, struct error *err);
 void census_close(struct census *census);
 
 /* Begin with some lines; returns the block of the matrix that they are. */

@@ -32,22 +32,6 @@ static bool add_round(void *context, int count)
     return census_goes_on(context);
 }
 
-/* Half of the memory is for parts, the other for groups of as many lines as it has sums for. */
-static struct census *open_census(const struct problem *p, struct shared_read *read, size_t memory,
-                                  int64_t *lines, struct error *err)
-{
-    const struct matrix *a = &p->matrix[OPERAND_A];
-    const size_t each = census_bytes(1) - census_bytes(0);
-    const size_t fixed = shared_read_overhead(a, p->type, p->io, read->threads) +
-                         (size_t)(scaling_vectors(p) * scaling_lines(p)) * sizeof(double) +
-                         census_bytes(0);
-    const size_t half = memory > fixed ? (memory - fixed) / 2 : 0;
-    *lines = max_i64(LINES_LEAST, (int64_t)(half / each));
-    *lines = min_i64(*lines, scaling_lines(p));
-    shared_read_open(read, half, err);
-    return census_open(p, read->comm, read->threads, *lines, err);
-}
-
 /* Columns of files in memory go in narrow groups, whose parts have so many rows that the exact sums
  * of a part are few beside its elements.  A disk is read in whole rows. */
 static int64_t narrow(const struct problem *p, struct comm *comm, const struct machine *machine,
@@ -57,6 +41,26 @@ static int64_t narrow(const struct problem *p, struct comm *comm, const struct m
     if (p->scaling.axis == AXIS_ROWS || p->matrix[OPERAND_A].chunk_rows > 0 || !in_memory)
         return lines;
     return min_i64(lines, MEMORY_RUN / (int64_t)scalar_size(p->type));
+}
+
+/* Half of the memory is for parts, the other for groups of as many lines as it has sums for, and
+ * for copies of these. */
+static struct census *open_census(const struct problem *p, struct shared_read *read,
+                                  const struct machine *machine, int64_t *lines, struct error *err)
+{
+    const struct matrix *a = &p->matrix[OPERAND_A];
+    const size_t memory =
+        comm_min(read->comm, machine->host_memory); /* all ranks cut the matrix in the same way */
+    const size_t each = census_bytes(1, 1) - census_bytes(0, 1);
+    const size_t fixed = shared_read_overhead(a, p->type, p->io, read->threads) +
+                         (size_t)(scaling_vectors(p) * scaling_lines(p)) * sizeof(double) +
+                         census_bytes(0, 1);
+    const size_t half = memory > fixed ? (memory - fixed) / 2 : 0;
+    const int64_t most = max_i64(LINES_LEAST, (int64_t)(half / each));
+    *lines = narrow(p, read->comm, machine, min_i64(most, scaling_lines(p)));
+    const int64_t copies = min_i64(most / *lines, min_i64(1 + read->threads, CENSUS_COPIES));
+    shared_read_open(read, half, err);
+    return census_open(p, read->comm, read->threads, *lines, (int)max_i64(1, copies), err);
 }
 
 static void read_all(struct census *census, struct shared_read *read, int64_t lines,
@@ -94,8 +98,6 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
 {
     double begin = clock_now();
     int64_t lines = 0;
-    size_t memory =
-        comm_min(comm, machine->host_memory); /* all ranks cut the matrix in the same way */
     struct shared_read read = {.source = &p->sources[OPERAND_A],
                                .type = p->type,
                                .way = p->io,
@@ -103,9 +105,9 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
                                .threads = (int)comm_min(comm, (uint64_t)machine->threads),
                                .add = add_part,
                                .add_round = add_round};
-    struct census *census = open_census(p, &read, memory, &lines, err);
+    struct census *census = open_census(p, &read, machine, &lines, err);
     if (comm_agree(comm, err) == 0)
-        read_all(census, &read, narrow(p, comm, machine, lines), to, err);
+        read_all(census, &read, lines, to, err);
     to->bytes = (double)comm_sum(comm, read.bytes);
     to->seconds = clock_now() - begin;
     shared_read_close(&read);

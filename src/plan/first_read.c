@@ -9,6 +9,7 @@
 enum {
     LINES_MOST = 20000, /* that are added up beside a product: 16 MiB */
     LINES_ADDED = 600,  /* as much as adding the sums of ranks takes */
+    COPIES_BYTES = 64 << 20,
 };
 
 static const double addition_s = 2.6e-9; /* an element to exact sums, a thread of many; measured */
@@ -24,10 +25,19 @@ bool first_read_is_product(const struct problem *p, const struct plan *plan)
     return may_be_product(p) && !p->continues && schedule_supers(plan) == 1;
 }
 
-size_t first_read_product_bytes(const struct problem *p)
+int first_read_copies(const struct problem *p, int readers)
 {
-    return may_be_product(p) ? (size_t)(scaling_lines(p) + LINES_ADDED) * sizeof(struct moments)
-                             : 0;
+    const size_t one = (size_t)scaling_lines(p) * sizeof(struct moments);
+    return p->scaling.axis == AXIS_ROWS ? 1
+                                        : 1 + (int)min_i64(readers, COPIES_BYTES / (int64_t)one);
+}
+
+size_t first_read_product_bytes(const struct problem *p, int readers)
+{
+    if (!may_be_product(p))
+        return 0;
+    const int64_t lines = scaling_lines(p) * first_read_copies(p, readers) + LINES_ADDED;
+    return (size_t)lines * sizeof(struct moments);
 }
 
 /* Numbers that are added up. */

@@ -10,10 +10,12 @@ struct plan;
 struct problem;
 
 /* Whether means and deviations are found while a run reads A for the product (census.h), and not
- * before: where it reads each element once, for all of C.  `plan`: of the first attempt.  And the
- * host memory of a rank that such a run may take for it. */
+ * before: where it reads each element once, for all of C.  `plan`: of the first attempt.  And how
+ * many copies of their sums it has for its readers, and the host memory of a rank that these may
+ * take. */
 bool first_read_is_product(const struct problem *p, const struct plan *plan);
-size_t first_read_product_bytes(const struct problem *p);
+int first_read_copies(const struct problem *p, int readers);
+size_t first_read_product_bytes(const struct problem *p, int readers);
 
 /* Bytes that are read for it by all ranks together, and about how long that takes, in seconds.  0
  * where there is none. */

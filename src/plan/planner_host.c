@@ -72,7 +72,7 @@ static size_t host_bytes(const struct query *q, const struct plan *plan)
     size_t bytes = host_fixed_bytes(q, plan);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
     bytes += q->request->record_bytes + (size_t)scaling_vectors(q->p) * plan_line_bytes(q->p) +
-             first_read_product_bytes(q->p);
+             first_read_product_bytes(q->p, plan->readers);
     if (q->request->verify)
         bytes += checking_bytes(q->p, plan);
     return bytes + (q->machine->gpu ? 0 : plan->device_bytes);
@@ -99,7 +99,7 @@ static int choose_readers(const struct query *q)
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
         decode |= problem_reads(p, i) && p->matrix[i].pipeline.count > 0 &&
                   !problem_through_library(p, i);
-    const bool adds = first_read_product_bytes(p) > 0;
+    const bool adds = first_read_product_bytes(p, 1) > 0;
     int most = adds || (machine->gpu && decode) ? DECODERS_MAX : machine->gpu ? READERS_MAX : 2;
     int64_t share = max_i64(READERS_LEAST, READERS_NODE / machine->ranks_per_node);
     int readers = (int)min_i64(min_i64(most, share), machine->threads);

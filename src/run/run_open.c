@@ -4,6 +4,7 @@
 
 #include "device.h"
 #include "error.h"
+#include "first_read.h"
 #include "phase.h"
 #include "problem_scaling.h"
 #include "run.h"
@@ -228,7 +229,9 @@ static int open_census(struct run *run, struct error *err)
     const struct problem *p = run->problem;
     if (p->scaling.axis == AXIS_NONE || run->lines.known->known)
         return 0;
-    run->lines.census = census_open(p, run->comm, run->plan->readers, scaling_lines(p), err);
+    const int readers = run->plan->readers;
+    run->lines.census =
+        census_open(p, run->comm, readers, scaling_lines(p), first_read_copies(p, readers), err);
     if (run->lines.census)
         census_begin(run->lines.census, 0, scaling_lines(p));
     return err->code;

@@ -166,7 +166,7 @@ static void test_parts_in_any_order_make_no_difference(void **state)
         statistics_open(&p, &machine, &comm, &parts, &err);
         succeed(err.code, &err);
         check_shifted(&p, &pass);
-        struct census *census = census_open(&p, &comm, 2, parts.lines, &err);
+        struct census *census = census_open(&p, &comm, 2, parts.lines, 1 + (int)axis, &err);
         census_begin(census, 0, parts.lines);
         for (int64_t row = (ROWS - 1) / SIDE * SIDE; row >= 0; row -= SIDE)
             for (int64_t col = 0; col < COLS; col += SIDE) {
