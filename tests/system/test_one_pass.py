@@ -121,12 +121,13 @@ def kinds(rows, cols):
     yield "small", 1e-160 * normal + 1e-158
 
 
-@pytest.mark.parametrize("kind", range(10))
-@pytest.mark.parametrize("product", ["cov", "cor"])
-def test_errors_are_those_of_exact_means(tmp_path, kind, product):
+SMALL = 9  # of kinds: whose covariances are no numbers
+
+
+@pytest.mark.parametrize("product, kind", [
+    (product, kind) for product in ("cov", "cor") for kind in range(10) if (product, kind) != ("cov", SMALL)])
+def test_errors_are_those_of_exact_means(tmp_path, product, kind):
     name, a = list(kinds(4000, 24))[kind]
-    if (name, product) == ("small", "cov"):
-        pytest.skip("products of such small numbers are no numbers")
     source = make(tmp_path / "input.h5", a)
     report = multiply(source, "--product", product, *TALL, "--verify", "full")
     assert report["full_check"]["verdict"] == "PASSED" and report["statistics"]["bytes"] == 0
