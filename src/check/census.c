@@ -41,8 +41,7 @@ struct census {
     double *sums;                 /* of LINES_ADDED lines, over all ranks */
     _Atomic uint64_t elements;    /* that were added since the group began */
     _Atomic int64_t missing;      /* elements that are NaN, of all that were added */
-    _Atomic uint64_t
-        nan; /* of those that were found where none may be, the first; INT64_MAX: none */
+    _Atomic uint64_t nan;         /* the first that was found where none may be; INT64_MAX: none */
 };
 
 static bool by_rows(const struct census *s)

@@ -20,8 +20,7 @@ struct statistics {
      * deviation of what they have become.  Else null. */
     double *shift, *offset, *scale, *spread;
     double drift;    /* the largest (offset / spread)^2 */
-    int64_t moved;   /* lines whose shift or scale was so far from the mean or the deviation that it
-                    * has been replaced */
+    int64_t moved;   /* lines whose shift or scale was too far away and has been replaced */
     int64_t missing; /* elements that are NaN */
     struct line_count constant; /* whose deviation is 0 */
     struct line_count infinite; /* with an infinite element: both are NaN */

@@ -145,7 +145,7 @@ static int open_run(struct execution *e)
                           .device = e->hardware->device,
                           .trace = &e->trace,
                           .piece = &e->before.left.pieces[0],
-                          .lines.known = &job->statistics,
+                          .lines.statistics = &job->statistics,
                           .check = {.seed = caller->options->check.seed,
                                     .rounded = job->progress.findings.rounded,
                                     .map = html ? &e->record->page.map : NULL},

@@ -7,9 +7,9 @@
 #include "schedule.h"
 
 enum {
-    LINES_MOST = 20000, /* that are added up beside a product: 16 MiB */
-    LINES_ADDED = 600,  /* as much as adding the sums of ranks takes */
-    COPIES_BYTES = 64 << 20,
+    LINES_MOST = 20000,      /* that are added up beside a product: 16 MiB */
+    LINES_ADDED = 600,       /* as much as adding the sums of ranks takes */
+    COPIES_BYTES = 64 << 20, /* of sums, each of which a reader has for itself */
 };
 
 static const double addition_s = 2.6e-9; /* an element to exact sums, a thread of many; measured */

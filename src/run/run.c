@@ -440,10 +440,10 @@ static int complete(struct run *run, struct error *err)
     if (run->plan->layers > 1)
         layers_add(run, err);
     if (run_fails_anywhere(run, err) || !run->lines.census ||
-        census_finish(run->lines.census, run->lines.known, err))
+        census_finish(run->lines.census, run->lines.statistics, err))
         return err->code;
-    run->lines.known->known = true;
-    run->lines.again = run->lines.known->moved > 0;
+    run->lines.statistics->known = true;
+    run->lines.again = run->lines.statistics->moved > 0;
     return run->lines.again ? 0 : run_recentre(run, err);
 }
 

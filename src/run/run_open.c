@@ -192,7 +192,7 @@ static int open_parts(struct run *run, struct error *err)
 /* A number for each line to the device; null: there are none. */
 static int send_lines(struct run *run, const double *lines, void *to, struct error *err)
 {
-    size_t bytes = (size_t)run->lines.known->lines * sizeof *lines;
+    size_t bytes = (size_t)run->lines.statistics->lines * sizeof *lines;
     struct copy copy = {to, lines, bytes, bytes, bytes, 1};
     return lines ? run->device->copy(run->device, STREAM_IN, &copy, err) : 0;
 }
@@ -208,7 +208,7 @@ static int await_lines(struct run *run, enum stream stream, struct error *err)
 int run_recentre(struct run *run, struct error *err)
 {
     const struct problem *p = run->problem;
-    const struct statistics *statistics = run->lines.known;
+    const struct statistics *statistics = run->lines.statistics;
     if (!scaling_shifts(p))
         return 0;
     run->drain.recentre = (struct recentre){.type = p->type,
@@ -227,7 +227,7 @@ int run_recentre(struct run *run, struct error *err)
 static int open_census(struct run *run, struct error *err)
 {
     const struct problem *p = run->problem;
-    if (p->scaling.axis == AXIS_NONE || run->lines.known->known)
+    if (p->scaling.axis == AXIS_NONE || run->lines.statistics->known)
         return 0;
     const int readers = run->plan->readers;
     run->lines.census =
@@ -242,7 +242,7 @@ static int open_standard(struct run *run, struct error *err)
     struct standardize *s = &run->panels.standardize;
     if (run->problem->scaling.axis == AXIS_NONE)
         return 0;
-    *s = statistics_shifted(run->problem, run->lines.known);
+    *s = statistics_shifted(run->problem, run->lines.statistics);
     if (send_lines(run, s->mean, run->lines.vectors[0], err) ||
         send_lines(run, s->rest, run->lines.vectors[1], err) ||
         send_lines(run, s->deviation, run->lines.vectors[2], err) ||

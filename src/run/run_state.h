@@ -40,10 +40,10 @@ struct run {
         void *tiles[2];           /* accumulators of the plan's tiles, which take turns */
         void *waiting[FOLD_MOST]; /* sums of blocks of k that wait, by their levels (sums.h) */
     } sums;
-    struct panels panels;         /* of A and B */
-    struct {                      /* of a problem that is scaled: */
-        struct statistics *known; /* the caller's; stay in place */
-        struct census *census;    /* of A, as it is read; null: they are known, or not needed */
+    struct panels panels;              /* of A and B */
+    struct {                           /* of a problem that is scaled: */
+        struct statistics *statistics; /* the caller's; stay in place */
+        struct census *census; /* of A, as it is read; null: they are known, or not needed */
         void *vectors[4]; /* on the device: means, what rounding these left, deviations; or shifts,
                            * offsets, scales, spreads (lines.h) */
         bool again;       /* C has to be multiplied again, with other shifts; it is not drained */
