@@ -49,28 +49,16 @@ static int refuse_singletons(struct comm *comm, int rank, int tasks, struct erro
                      tasks, name, launcher_srun(library));
 }
 
-/* Ranks of one computer need none of the networks that Open MPI looks for when it starts, and a
- * rank that is alone no daemon that could start others.  Both take longer than a small product.
- * Nor does that rank need a folder for files of Open MPI, which all such ranks of a user would
- * share.  What the user has set stays. */
-static void start_without_networks(void)
-{
-    if (launcher_is_absent()) {
-        setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-        setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
-        setenv("OMPI_MCA_btl", "self", 0);
-    }
-    if (launcher_is_absent() || launcher_is_on_one_computer())
-        setenv("OMPI_MCA_pml", "ob1", 0);
-}
-
-/* MPICH takes SIGUSR1 for itself and, without a launcher, hangs when it comes.  What the caller
- * does at that signal stays, and one that comes meanwhile waits. */
+/* MPICH takes SIGUSR1 for itself.  What the caller does at that signal stays, and one that comes
+ * meanwhile waits.  Ranks of one computer need none of the networks that Open MPI looks for, which
+ * takes longer than a small product; what the user has set stays. */
 static void start_mpi(void)
 {
     struct sigaction callers;
     sigset_t taken, before;
     int provided;
+    if (launcher_is_on_one_computer())
+        setenv("OMPI_MCA_pml", "ob1", 0);
     sigemptyset(&taken);
     sigaddset(&taken, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &taken, &before);
@@ -78,6 +66,13 @@ static void start_mpi(void)
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
     sigaction(SIGUSR1, &callers, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static bool mpi_is_started(void)
+{
+    int started;
+    MPI_Initialized(&started);
+    return started;
 }
 
 static volatile sig_atomic_t guarded; /* that this process ends is not expected */
@@ -121,7 +116,8 @@ static void __attribute__((noreturn)) end_all(int code)
 {
     guarded = false;
     alarm(ABORT_SECONDS); /* in case another thread holds what this needs */
-    MPI_Abort(MPI_COMM_WORLD, code);
+    if (mpi_is_started())
+        MPI_Abort(MPI_COMM_WORLD, code);
     _exit(code);
 }
 
@@ -131,14 +127,14 @@ int process_join(struct comm *comm, struct error *err)
     const int launched = launcher_size(), task = launcher_rank(), cpus = launcher_cpus();
     stop_listen();
     guard();
-    if (launcher_ends_mpi()) {
-        if (launched > 1)
-            return refuse_singletons(comm, task, launched, err);
-        unsetenv("SLURM_STEP_ID"); /* or MPI looks for other tasks, and ends the process */
+    if (launcher_ends_mpi() && launched > 1)
+        return refuse_singletons(comm, task, launched, err);
+    if (launcher_is_absent() || launcher_ends_mpi()) {
+        comm_open_alone(comm, end_all);
+    } else {
+        start_mpi();
+        comm_open(comm, MPI_COMM_WORLD, end_all);
     }
-    start_without_networks();
-    start_mpi();
-    comm_open(comm, MPI_COMM_WORLD, end_all);
     comm->cpus = cpus;
     if (comm->size == 1 && launched > 1)
         return refuse_singletons(comm, task, launched, err);
@@ -154,6 +150,8 @@ void process_leave(struct comm *comm)
         watch_end();
         comm_barrier(comm); /* nobody leaves while another still watches */
         comm_close(comm);
+    }
+    if (mpi_is_started()) {
         MPI_Barrier(MPI_COMM_WORLD); /* or MPICH over UCX may end one rank while another needs it */
         MPI_Finalize();
     }

@@ -10,12 +10,12 @@ struct error;
  * limits of this process would let MPI crash. */
 int process_begin(struct error *err);
 
-/* Collective.  Start MPI, open its ranks, form their nodes and watch that none of them dies.  From
- * now on signals ask for checkpoints (stop.h).  Where a library ends this process, as libgomp does
- * when no thread can be started, or aborts it, it removes what is of no use to another run
- * (leftovers.h) and says so; where it does not abort, it exits with EXIT_RESOURCES.  Complains,
- * possibly on some ranks only, when the launcher started several ranks of which MPI sees each as a
- * run of its own. */
+/* Collective.  Start MPI, open its ranks, form their nodes and watch that none of them dies; a
+ * process that no launcher has started is alone, and needs no MPI.  From now on signals ask for
+ * checkpoints (stop.h).  Where a library ends this process, as libgomp does when no thread can be
+ * started, or aborts it, it removes what is of no use to another run (leftovers.h) and says so;
+ * where it does not abort, it exits with EXIT_RESOURCES.  Complains, possibly on some ranks only,
+ * when the launcher started several ranks of which MPI sees each as a run of its own. */
 int process_join(struct comm *comm, struct error *err);
 
 /* Collective.  From now on this process may end. */

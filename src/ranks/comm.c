@@ -3,23 +3,19 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "error.h"
 #include "launcher.h"
-#include "leftovers.h"
 #include "phase.h"
 #include "proc.h"
 #include "waits.h"
 
 enum {
-    ABORT_SECONDS = 3,
     SUM_MAX = 1 << 20, /* numbers of one reduction */
 };
 
@@ -34,6 +30,11 @@ void comm_lock(void)
 void comm_unlock(void)
 {
     pthread_mutex_unlock(&lock);
+}
+
+static bool is_alone(const struct comm *comm)
+{
+    return comm->links->all == MPI_COMM_NULL;
 }
 
 /* Number the ranks computer by computer, in the order of their lowest ranks. */
@@ -66,6 +67,10 @@ void comm_group(struct comm *comm, int size)
         MPI_Comm_free(&links->node);
     comm->node = comm->rank / size;
     comm->nodes = (comm->size + size - 1) / size;
+    comm->node_rank = 0;
+    comm->node_size = 1;
+    if (is_alone(comm))
+        return;
     MPI_Comm_split(links->all, comm->node, comm->rank, &links->node);
     MPI_Comm_rank(links->node, &comm->node_rank);
     MPI_Comm_size(links->node, &comm->node_size);
@@ -84,15 +89,33 @@ void comm_form_layers(struct comm *comm, int layers, int ranks_per_node)
     comm->nodes = (comm->peers + ranks_per_node - 1) / ranks_per_node;
 }
 
-void comm_open(struct comm *comm, MPI_Comm ranks, comm_ending end)
+/* Without communicators. */
+static void begin(struct comm *comm, comm_ending end)
 {
     *comm = (struct comm){.links = malloc(sizeof *comm->links)};
     if (!comm->links) {
         fprintf(stderr, "dgemm_ooc: no memory is left to start the ranks\n");
         end(EXIT_RESOURCES);
     }
-    *comm->links =
-        (struct comm_links){.node = MPI_COMM_NULL, .vote.request = MPI_REQUEST_NULL, .end = end};
+    *comm->links = (struct comm_links){.all = MPI_COMM_NULL,
+                                       .computer = MPI_COMM_NULL,
+                                       .node = MPI_COMM_NULL,
+                                       .votes = MPI_COMM_NULL,
+                                       .panels = MPI_COMM_NULL,
+                                       .vote.request = MPI_REQUEST_NULL,
+                                       .end = end};
+}
+
+void comm_open_alone(struct comm *comm, comm_ending end)
+{
+    begin(comm, end);
+    comm->size = comm->local_size = comm->computers = 1;
+    comm_group(comm, 1);
+}
+
+void comm_open(struct comm *comm, MPI_Comm ranks, comm_ending end)
+{
+    begin(comm, end);
     order_ranks(comm, ranks);
     comm_group(comm, 1);
 }
@@ -100,13 +123,15 @@ void comm_open(struct comm *comm, MPI_Comm ranks, comm_ending end)
 void comm_close(struct comm *comm)
 {
     struct comm_links *links = comm->links;
-    MPI_Comm_free(&links->node);
-    MPI_Comm_free(&links->computer);
-    MPI_Comm_free(&links->panels);
-    MPI_Comm_free(&links->all);
-    if (links->vote.request != MPI_REQUEST_NULL) /* given up: MPI may still write to it */
-        return;
-    MPI_Comm_free(&links->votes);
+    if (!is_alone(comm)) {
+        MPI_Comm_free(&links->node);
+        MPI_Comm_free(&links->computer);
+        MPI_Comm_free(&links->panels);
+        MPI_Comm_free(&links->all);
+        if (links->vote.request != MPI_REQUEST_NULL) /* given up: MPI may still write to it */
+            return;
+        MPI_Comm_free(&links->votes);
+    }
     free(links);
     comm->links = NULL;
 }
@@ -114,6 +139,8 @@ void comm_close(struct comm *comm)
 static bool is_complete(MPI_Request *request)
 {
     int done;
+    if (*request == MPI_REQUEST_NULL)
+        return true;
     comm_lock();
     MPI_Test(request, &done, MPI_STATUS_IGNORE);
     comm_unlock();
@@ -137,6 +164,8 @@ static void complete(MPI_Request *request)
 static void share(void *data, size_t bytes, int root, MPI_Comm ranks)
 {
     MPI_Request request;
+    if (ranks == MPI_COMM_NULL)
+        return;
     comm_lock();
     MPI_Ibcast(data, (int)bytes, MPI_BYTE, root, ranks, &request);
     complete(&request);
@@ -153,6 +182,8 @@ void comm_share(const struct comm *comm, void *data, size_t bytes, int root)
 static void reduce_ranks(void *numbers, int count, MPI_Datatype type, MPI_Op how, MPI_Comm ranks)
 {
     MPI_Request request;
+    if (ranks == MPI_COMM_NULL)
+        return;
     comm_lock();
     MPI_Iallreduce(MPI_IN_PLACE, numbers, count, type, how, ranks, &request);
     complete(&request);
@@ -169,6 +200,8 @@ static void reduce(const struct comm *comm, void *numbers, int count, MPI_Dataty
 static bool others_have_raised(const struct comm *comm)
 {
     int waiting = 0;
+    if (is_alone(comm))
+        return false;
     comm_lock();
     MPI_Iprobe(MPI_ANY_SOURCE, TAG_RAISE, comm->links->all, &waiting, MPI_STATUS_IGNORE);
     comm_unlock();
@@ -258,6 +291,8 @@ static void start_vote(const struct comm *comm, const void *numbers, int count, 
 {
     struct comm_links *links = comm->links;
     memcpy(links->vote.numbers, numbers, (size_t)count * sizeof *links->vote.numbers);
+    if (is_alone(comm))
+        return;
     comm_lock();
     MPI_Iallreduce(MPI_IN_PLACE, links->vote.numbers, count, type, how, links->votes,
                    &links->vote.request);
@@ -306,6 +341,8 @@ bool comm_vote_most(const struct comm *comm, double *numbers, int count)
 void comm_barrier(const struct comm *comm)
 {
     MPI_Request request;
+    if (is_alone(comm))
+        return;
     wait_begin(WAIT_FOR_RANKS);
     comm_lock();
     MPI_Ibarrier(comm->links->all, &request);
@@ -365,6 +402,8 @@ void *comm_local_gather(const struct comm *comm, const void *mine, size_t bytes)
     void *everyones = malloc((size_t)comm->local_size * bytes);
     if (!everyones)
         comm_no_memory(comm, "what others tell it");
+    if (is_alone(comm))
+        return memcpy(everyones, mine, bytes);
     comm_lock();
     MPI_Iallgather(mine, (int)bytes, MPI_BYTE, everyones, (int)bytes, MPI_BYTE,
                    comm->links->computer, &request);

@@ -16,7 +16,8 @@ typedef void (*comm_ending)(int code) __attribute__((noreturn));
 /* What only users of MPI see of a `struct comm`. */
 struct comm_links {
     MPI_Comm all, computer,
-        node;        /* in the program's order: all ranks, those of a computer, of a node */
+        node;        /* in the program's order: all ranks, those of a computer, of a node;
+                      * MPI_COMM_NULL: a rank alone, without MPI (comm_open_alone) */
     MPI_Comm votes;  /* apart, since a rank that raises takes no part in them */
     MPI_Comm panels; /* whose tags are numbers */
     struct {
@@ -31,6 +32,9 @@ struct comm_links {
  * a node of its own at first (nodes.h).  MPI has started, with MPI_THREAD_SERIALIZED where there
  * are several nodes.  Without memory it calls `end`, as comm_abort does. */
 void comm_open(struct comm *comm, MPI_Comm ranks, comm_ending end);
+
+/* A single rank, for which MPI is neither started nor called. */
+void comm_open_alone(struct comm *comm, comm_ending end);
 
 /* Collective.  Form nodes of so many ranks. */
 void comm_group(struct comm *comm, int size);

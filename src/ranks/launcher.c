@@ -23,12 +23,23 @@ static int count_of(const char *const *names, int otherwise)
     return count > 0 ? count : 1;
 }
 
-static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",    "PMI_RANK",
-                                         "PALS_RANKID",          "ALPS_APP_PE",  "FLUX_TASK_RANK",
-                                         "JSM_NAMESPACE_RANK",   "SLURM_PROCID", NULL};
-static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                         "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",
-                                         "SLURM_STEP_NUM_TASKS", NULL};
+static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK",
+                                         "PMIX_RANK",
+                                         "PMI_RANK",
+                                         "PALS_RANKID",
+                                         "ALPS_APP_PE",
+                                         "FLUX_TASK_RANK",
+                                         "JSM_NAMESPACE_RANK",
+                                         "MV2_COMM_WORLD_RANK",
+                                         "SLURM_PROCID",
+                                         NULL};
+static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE",
+                                         "PMI_SIZE",
+                                         "JSM_NAMESPACE_SIZE",
+                                         "FLUX_JOB_SIZE",
+                                         "MV2_COMM_WORLD_SIZE",
+                                         "SLURM_STEP_NUM_TASKS",
+                                         NULL};
 
 int launcher_rank(void)
 {
@@ -53,8 +64,9 @@ bool launcher_is_absent(void)
 
 int launcher_local_size(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                                        "PALS_LOCAL_SIZE", "JSM_NAMESPACE_LOCAL_SIZE", NULL};
+    static const char *const names[] = {
+        "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",           "PALS_LOCAL_SIZE",
+        "JSM_NAMESPACE_LOCAL_SIZE",   "MV2_COMM_WORLD_LOCAL_SIZE", NULL};
     return count_of(names, launcher_size());
 }
 

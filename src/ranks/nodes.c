@@ -60,6 +60,8 @@ static bool can_share(const struct comm *comm)
 int nodes_form(struct comm *comm, struct error *err)
 {
     int provided;
+    if (comm->size == 1)
+        return err->code;
     comm_group(comm, comm->computers > 1 ? common_size(comm) : comm->local_size);
     if (!can_share(comm))
         comm_group(comm, 1);

@@ -10,7 +10,7 @@ import pytest
 
 import cluster
 from cases import each
-from launch import BUILD, MPI, PATIENCE, RANK, RELEASE, environment, header_of
+from launch import BROKEN, BUILD, MPI, PATIENCE, RANK, environment, header_of
 from matrices import operands, sparse
 
 ALL = os.sched_getaffinity(0)
@@ -52,17 +52,11 @@ def test_alone_it_has_them_all(launch):
     assert launch("mpirun", "-n", "1") == ([ALL], {"nobody"}, len(ALL))
 
 
-@pytest.mark.skipif(RELEASE == "Open MPI 5", reason="Open MPI 5 has a folder for each process, and needs it")
-def test_many_at_once_without_a_launcher(tmp_path):
-    """They need no folder of MPI's, which they would share: where such a folder would be is a file."""
-    operands(tmp_path / "input.h5", 60, 50, 40)
-    env = environment(DGEMM_OOC_DEVICE="cpu", TMPDIR=str(tmp_path / "input.h5"))
-    for _ in range(5):
-        runs = [subprocess.Popen([BUILD / "dgemm_ooc", tmp_path / "input.h5", "-o", tmp_path / f"{i}.h5", "--force"],
-                                 env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for i in range(6)]
-        for process in runs:
-            _, err = process.communicate(timeout=PATIENCE)
-            assert process.returncode == 0 and not err, err
+def test_alone_it_needs_no_mpi(launch):
+    """As on a login node, where MPI ends what no launcher has started."""
+    assert launch(**BROKEN) == ([ALL], {"nobody"}, len(ALL))
+    with pytest.raises(AssertionError):
+        launch("mpirun", "-n", "1", **BROKEN)
 
 
 @pytest.mark.parametrize("words", [[], ["--map-by", "ppr:2:node"], ["--map-by", "slot"],
