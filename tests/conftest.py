@@ -5,6 +5,7 @@ Programs of tests/kernels run on a GPU, if there is one, and also in the emulati
 import fnmatch
 import os
 import re
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -16,6 +17,7 @@ from cases import reduce
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
+LONGEST = 900  # seconds of a test, or of what it sets up: one that hangs fails, and is named
 # The threads of OpenMP and OpenBLAS sleep when they wait: those of other tests want the CPU.
 os.environ |= {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
 # Many tests are about files on a disk; on some systems /tmp is in memory, /var/tmp is not.
@@ -90,6 +92,25 @@ class CTest(pytest.Item):
 
     def reportinfo(self):
         return self.path, None, f"{self.parent.name}: {self.name}"
+
+
+def within_limit():
+    def fail(*_):
+        raise TimeoutError(f"still running after {LONGEST} s")
+    signal.signal(signal.SIGALRM, fail)
+    signal.alarm(LONGEST)
+    yield
+    signal.alarm(0)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup():
+    yield from within_limit()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call():
+    yield from within_limit()
 
 
 @pytest.hookimpl(trylast=True)  # of what was asked for
