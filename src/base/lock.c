@@ -15,7 +15,7 @@
 
 #include "error.h"
 #include "file.h"
-#include "phase.h"
+#include "notice.h"
 
 enum { TEXT_BYTES = 512, ATTEMPTS = 5 };
 
@@ -174,11 +174,8 @@ static void remove_stale(const char *name, const struct owner *stale)
         file_give_name(away, name, false);
         return;
     }
-    phase_hide();
-    fprintf(stderr,
-            "dgemm_ooc: %s belongs to a run that has died (process %d on %s, since %s); this run "
-            "takes it over\n",
-            name, stale->process, stale->host, stale->since);
+    notice("%s belongs to a run that has died (process %d on %s, since %s); this run takes it over",
+           name, stale->process, stale->host, stale->since);
     unlink(away);
 }
 

@@ -1,4 +1,5 @@
-/* Who asks for a product: what for, on which ranks, and where what is said of it goes. */
+/* Who asks for a product: what for, on which ranks, and where what is said of it goes;
+ * warnings are the process's (notice.h). */
 #pragma once
 
 #include <stdio.h>
@@ -10,13 +11,9 @@
 struct caller {
     const struct options *options; /* the same on all ranks, check.seed drawn */
     struct comm *comm;
-    FILE *notes;    /* rank 0: of what may not have been expected */
-    FILE *details;  /* rank 0: of what is done, and how long it took */
-    FILE *warnings; /* any rank */
+    FILE *notes;   /* rank 0: of what may not have been expected */
+    FILE *details; /* rank 0: of what is done, and how long it took */
 };
 
-/* Print to one of the streams; and a warning, beside the live line of phase.h: `format` has neither
- * the beginning nor the end of that line. */
+/* Print to one of the streams. */
 void caller_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void caller_warn(const struct caller *caller, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));

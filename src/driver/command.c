@@ -49,8 +49,8 @@ static int find_complete(struct invocation *c)
     c->done = 1;
     if (c->comm.rank == 0) {
         job_remove_rest(&c->job);
-        command_warn_unwritten(c, "page", o->files.html);
-        command_warn_unwritten(c, "trace", o->files.trace);
+        command_warn_unwritten("page", o->files.html);
+        command_warn_unwritten("trace", o->files.trace);
     }
     if (o->check_only)
         caller_print(c->caller.notes,

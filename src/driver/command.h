@@ -55,7 +55,7 @@ int command_print_report(struct invocation *command);
 
 /* Rank 0: warn where a page or trace was asked for and nothing was multiplied that it could
  * show. */
-void command_warn_unwritten(const struct invocation *command, const char *what, const char *path);
+void command_warn_unwritten(const char *what, const char *path);
 
 /* Warn where the plan takes more host memory than is available now on this computer, which has so
  * many ranks: the limits that were given may be too high.  To be called on one rank. */

@@ -81,8 +81,7 @@ static void make_caller(struct invocation *c)
     c->caller = (struct caller){.options = &c->options,
                                 .comm = &c->comm,
                                 .notes = first && !c->options.show.quiet ? c->out : NULL,
-                                .details = first && c->options.show.verbose ? c->out : NULL,
-                                .warnings = stderr};
+                                .details = first && c->options.show.verbose ? c->out : NULL};
 }
 
 int command_agree(struct invocation *c)

@@ -20,7 +20,7 @@ static void check_gpu(const struct caller *caller, struct error *err)
                   "no GPU can be used here: %s; give --machine to plan for one that is elsewhere",
                   device_gpu_absence());
     else if (o->device == CHOOSE_AUTO && o->algorithm == ALGORITHM_AUTO)
-        hardware_warn_of_cpu(caller);
+        hardware_warn_of_cpu();
 }
 
 /* Say what a GPU's running sums would take as a product in residues, with as many moduli as the
@@ -126,7 +126,7 @@ int command_dry_run(struct invocation *c)
                                           : launcher_local_size();
     share.cpus = machine_cpus() / share.local_ranks;
     share.sharing = gpu ? (int)ceil_div(share.local_ranks, gpus) : 1;
-    c->caller = (struct caller){.options = o, .comm = &c->comm, .warnings = stderr};
+    c->caller = (struct caller){.options = o, .comm = &c->comm};
     file_names_make(&c->names, o->output.file, &c->err);
     if (!gpu && here)
         check_gpu(&c->caller, &c->err);

@@ -8,6 +8,7 @@
 #include "error.h"
 #include "faster.h"
 #include "file.h"
+#include "notice.h"
 #include "output_check.h"
 #include "plan_print.h"
 #include "quantity.h"
@@ -115,10 +116,9 @@ void command_warn_of_memory(const struct invocation *c, int local_ranks)
     const double wanted = (double)plan->host_bytes * local_ranks;
     const double available = (double)machine_host_memory();
     if (plan->grid_rows > 0 && wanted > available)
-        caller_warn(&c->caller,
-                    "the plan takes %s of host memory on this computer, where %s are available "
-                    "now: the run may be killed; lower --host-memory, which is per rank",
-                    quantity_bytes(wanted), quantity_bytes(available));
+        notice("the plan takes %s of host memory on this computer, where %s are available "
+               "now: the run may be killed; lower --host-memory, which is per rank",
+               quantity_bytes(wanted), quantity_bytes(available));
 }
 
 void command_print_begin(const struct invocation *c)
@@ -166,13 +166,12 @@ void command_print_stopped(struct invocation *c)
         print_end(c);
 }
 
-void command_warn_unwritten(const struct invocation *c, const char *what, const char *path)
+void command_warn_unwritten(const char *what, const char *path)
 {
     if (path[0])
-        caller_warn(&c->caller,
-                    "the %s %s is not written, since nothing was multiplied; --force multiplies "
-                    "again",
-                    what, path);
+        notice("the %s %s is not written, since nothing was multiplied; --force multiplies "
+               "again",
+               what, path);
 }
 
 /* Collective.  Write the page; that it cannot be written is an error like others. */
@@ -184,7 +183,7 @@ static void write_page(struct invocation *c)
     const bool speaks = c->comm.rank == 0;
     if (c->record.report.planned.pieces == 0) { /* an earlier run has multiplied all */
         if (speaks)
-            command_warn_unwritten(c, "page", path);
+            command_warn_unwritten("page", path);
         return;
     }
     page_write(&c->record.page, &account, &c->comm, path, &of_page);

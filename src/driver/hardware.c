@@ -8,16 +8,16 @@
 #include "device.h"
 #include "error.h"
 #include "gpu_absence.h"
+#include "notice.h"
 #include "phase.h"
 #include "problem.h"
 
-void hardware_warn_of_cpu(const struct caller *caller)
+void hardware_warn_of_cpu(void)
 {
     if (gpu_is_present("/sys/bus/pci/devices"))
-        caller_warn(caller,
-                    "the GPU of this computer is not used: %s; give --device cpu if that is what "
-                    "you want",
-                    device_gpu_absence());
+        notice("the GPU of this computer is not used: %s; give --device cpu if that is what "
+               "you want",
+               device_gpu_absence());
 }
 
 /* The lowest rank without a GPU warns, where other ranks have one or its computer has. */
@@ -27,12 +27,11 @@ static void warn_without_gpu(const struct caller *caller, bool have)
     int without = (int)comm_min(comm, (uint64_t)(have ? comm->size : comm->rank));
     int with = (int)comm_min(comm, (uint64_t)(have ? comm->rank : comm->size));
     if (comm->rank == without && with < comm->size)
-        caller_warn(caller,
-                    "rank %d sees no GPU, but other ranks do, so all compute on the CPU: %s; give "
-                    "--device gpu to stop instead",
-                    without, device_gpu_absence());
+        notice("rank %d sees no GPU, but other ranks do, so all compute on the CPU: %s; give "
+               "--device gpu to stop instead",
+               without, device_gpu_absence());
     else if (comm->rank == without)
-        hardware_warn_of_cpu(caller);
+        hardware_warn_of_cpu();
 }
 
 /* The GPU that this rank computes on, or -1 for the CPU.  All ranks use the same kind. */

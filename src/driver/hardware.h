@@ -36,4 +36,4 @@ int hardware_open(const struct caller *caller, struct hardware *hardware, enum a
 void hardware_close(struct hardware *hardware);
 
 /* Warn that the CPU computes on a computer that has a GPU. */
-void hardware_warn_of_cpu(const struct caller *caller);
+void hardware_warn_of_cpu(void);

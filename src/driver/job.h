@@ -14,8 +14,7 @@
  *
  * or job_check, for a C that is there.  All but job_conclude are collective over the ranks of the
  * caller, who has opened these (comm_impl.h, nodes.h), and block until they are done.  They print
- * to the caller's streams.  On standard error they say only that a lock is replaced, a trace cut,
- * or a rank hangs or has died.
+ * to the caller's streams; warnings are notices (notice.h).
  *
  * Each adds what is wrong to `err` and returns its code.  Complaints up to job_plan are gathered,
  * and there they become one error of all ranks; each later step ends in such an agreement.  After
@@ -139,5 +138,4 @@ int job_measure(const struct caller *caller, const struct machine *machine, cons
 
 /* Warn, on one rank, of what could not be saved, and of what that may cost.  `stops`: the run ends
  * now. */
-void job_warn_unsaved(const struct caller *caller, const struct job *job, bool stops,
-                      const char *what, const char *why);
+void job_warn_unsaved(const struct job *job, bool stops, const char *what, const char *why);

@@ -5,6 +5,7 @@
 #include "device.h"
 #include "error.h"
 #include "job.h"
+#include "notice.h"
 #include "output_check.h"
 #include "phase.h"
 #include "problem_open.h"
@@ -63,16 +64,14 @@ static int choose_moduli(const struct caller *caller, struct problem *p, struct 
     if (caller->options->moduli == 0)
         p->moduli = spread.moduli > 0 ? spread.moduli : RESIDUES_MOST;
     if (spread.moduli == 0)
-        caller_warn(caller,
-                    "the dynamic range of A or B is so wide that even %d moduli may be less "
-                    "accurate than plain sums of products; leave --algo at auto",
-                    RESIDUES_MOST);
+        notice("the dynamic range of A or B is so wide that even %d moduli may be less "
+               "accurate than plain sums of products; leave --algo at auto",
+               RESIDUES_MOST);
     else if (spread.moduli > p->moduli)
-        caller_warn(caller,
-                    "%d moduli are too few for the dynamic range of A and B: sampled errors reach "
-                    "%.2g u |A| |B|, over an eighth of the bound of plain sums, %" PRId64
-                    "; give --algo ozaki:%d, or ozaki",
-                    p->moduli, spread.units, p->k, spread.moduli);
+        notice("%d moduli are too few for the dynamic range of A and B: sampled errors reach "
+               "%.2g u |A| |B|, over an eighth of the bound of plain sums, %" PRId64
+               "; give --algo ozaki:%d, or ozaki",
+               p->moduli, spread.units, p->k, spread.moduli);
     return 0;
 }
 

@@ -6,19 +6,18 @@
 #include "leftovers.h"
 #include "lock.h"
 #include "meter.h"
+#include "notice.h"
 #include "phase.h"
 #include "quantity.h"
 #include "verify.h"
 
-void job_warn_unsaved(const struct caller *caller, const struct job *job, bool stops,
-                      const char *what, const char *why)
+void job_warn_unsaved(const struct job *job, bool stops, const char *what, const char *why)
 {
     const char *time = quantity_time(clock_now() - job->safe_s);
     if (stops)
-        caller_warn(caller, "%s%s; this loses the last %s", what, why, time);
+        notice("%s%s; this loses the last %s", what, why, time);
     else
-        caller_warn(caller, "%s%s; the run continues, but a stop now would lose the last %s", what,
-                    why, time);
+        notice("%s%s; the run continues, but a stop now would lose the last %s", what, why, time);
 }
 
 /* Rank 0: make what is complete something to resume from. */
@@ -42,7 +41,7 @@ static int read_back(const struct caller *caller, const struct machine *machine,
     struct error why = {0};
     job->progress.saved = true;
     if (caller->comm->rank == 0 && !save_complete(job, &why))
-        job_warn_unsaved(caller, job, false, "", why.text);
+        job_warn_unsaved(job, false, "", why.text);
     *full = (struct verify){.seed = caller->options->check.seed,
                             .has_expected = true,
                             .expected = report->checksum,
@@ -76,10 +75,9 @@ static bool reads_back(const struct caller *caller, const struct machine *machin
         caller_print(caller->details,
                      "            several runs computed parts of C, so the files are read back\n");
     else if (caller->comm->rank == 0)
-        caller_warn(caller,
-                    "no full check, so an operand that changed since an earlier run but kept its "
-                    "times is not detected: %s",
-                    why.code ? why.text : "another rank has no memory for the full check");
+        notice("no full check, so an operand that changed since an earlier run but kept its "
+               "times is not detected: %s",
+               why.code ? why.text : "another rank has no memory for the full check");
     return fits;
 }
 

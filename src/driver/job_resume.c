@@ -6,6 +6,7 @@
 #include "error.h"
 #include "job.h"
 #include "meter.h"
+#include "notice.h"
 #include "phase.h"
 #include "quantity.h"
 #include "same_files.h"
@@ -27,8 +28,8 @@ static int64_t put_all_back(const struct caller *caller, struct job *job, struct
     progress->findings = (struct findings){0};
     work_begin(&progress->left, p);
     if (caller->comm->rank == 0)
-        caller_warn(caller, "the finished part of C differs from what was written; all of C is "
-                            "computed again");
+        notice("the finished part of C differs from what was written; all of C is "
+               "computed again");
     return p->m;
 }
 
@@ -54,10 +55,9 @@ static int64_t put_back(const struct caller *caller, struct job *job,
                       c->file);
         rows += part.rows;
         if (caller->comm->rank == 0)
-            caller_warn(caller,
-                        "the finished part of C in rows %" PRId64 " to %" PRId64
-                        " differs from what was written; it is computed again",
-                        part.row, part.row + part.rows - 1);
+            notice("the finished part of C in rows %" PRId64 " to %" PRId64
+                   " differs from what was written; it is computed again",
+                   part.row, part.row + part.rows - 1);
     }
     return rows;
 }
@@ -66,10 +66,10 @@ static int64_t put_back(const struct caller *caller, struct job *job,
 static void warn_trusted(const struct caller *caller)
 {
     if (caller->options->check.verify == VERIFY_OFF)
-        caller_warn(caller, "the finished part of C is not checked for damage: --verify off "
-                            "records no checksum");
+        notice("the finished part of C is not checked for damage: --verify off "
+               "records no checksum");
     else
-        caller_warn(caller, "the finished part of C is not checked for damage (--restart trust)");
+        notice("the finished part of C is not checked for damage (--restart trust)");
 }
 
 static double bytes_of(const struct reading *what)

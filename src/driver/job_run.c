@@ -8,6 +8,7 @@
 #include "job.h"
 #include "leftovers.h"
 #include "meter.h"
+#include "notice.h"
 #include "phase.h"
 #include "quantity.h"
 #include "save.h"
@@ -89,10 +90,9 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
         e->job->safe_s = fmax(e->job->safe_s, saved->since);
     }
     if (saved->note[0])
-        job_warn_unsaved(e->caller, job, saved->stops,
-                         "cannot save the partial sums: ", saved->note);
+        job_warn_unsaved(job, saved->stops, "cannot save the partial sums: ", saved->note);
     if (why.code && e->caller->comm->rank == 0)
-        job_warn_unsaved(e->caller, job, saved->stops, "", why.text);
+        job_warn_unsaved(job, saved->stops, "", why.text);
     if (*known)
         caller_print(e->caller->details, "Saved       %.1f %% is done\n",
                      100 * work_done(&now.left, &job->problem));
@@ -119,9 +119,9 @@ static void when_stopping(void *context, double stop_s)
             : "";
     stop_s = fmax(stop_s, attempt_stop_seconds(a, &e->hardware->machine));
     if (e->caller->comm->rank == 0)
-        caller_warn(e->caller, "stopping (%s): the checkpoint takes %s%s%s", stop_reason(),
-                    stop_s < 1 ? "less than " : "about ",
-                    stop_s < 1 ? "a second" : quantity_time(stop_s), urge);
+        notice("stopping (%s): the checkpoint takes %s%s%s", stop_reason(),
+               stop_s < 1 ? "less than " : "about ",
+               stop_s < 1 ? "a second" : quantity_time(stop_s), urge);
 }
 
 /* Collective.  Open the run of the planned attempt. */
@@ -170,10 +170,9 @@ static void discard_sums(struct execution *e, const char *why)
     struct piece *piece = &e->job->progress.left.pieces[0];
     phase_end();
     if (e->caller->comm->rank == 0)
-        caller_warn(e->caller,
-                    "the saved sums of C from row %" PRId64 ", column %" PRId64
-                    " on %s; they are computed again",
-                    piece->block.row, piece->block.col, why);
+        notice("the saved sums of C from row %" PRId64 ", column %" PRId64
+               " on %s; they are computed again",
+               piece->block.row, piece->block.col, why);
     piece->k = 0;
     plan_again(e);
 }
@@ -361,10 +360,9 @@ static int requeue_failed(struct execution *e)
             if (work_has(&e->job->progress.left, tile))
                 continue;
             if (e->caller->comm->rank == 0)
-                caller_warn(e->caller,
-                            "rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
-                            ") failed its check: it %s; it is computed again",
-                            rank, f.device, tile->row, tile->col, how_wrong(f.ratio));
+                notice("rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
+                       ") failed its check: it %s; it is computed again",
+                       rank, f.device, tile->row, tile->col, how_wrong(f.ratio));
             requeue(e, tile);
         }
     }

@@ -6,6 +6,7 @@
 #include "integer_problem.h"
 #include "job.h"
 #include "magnitude.h"
+#include "notice.h"
 #include "phase.h"
 #include "problem_scaling.h"
 #include "quantity.h"
@@ -16,16 +17,14 @@ static const char *name_of(const struct scaling *scaling)
 }
 
 /* Complain of some lines of A, by the first of them: what they do, and what follows from that. */
-static void warn_of(const struct caller *caller, const char *name, const struct line_count *lines,
-                    const char *one, const char *several, const char *what)
+static void warn_of(const char *name, const struct line_count *lines, const char *one,
+                    const char *several, const char *what)
 {
     if (lines->count == 1)
-        caller_warn(caller, "%s %" PRId64 " of A, counted from 0, %s%s", name, lines->first, one,
-                    what);
+        notice("%s %" PRId64 " of A, counted from 0, %s%s", name, lines->first, one, what);
     else if (lines->count > 1)
-        caller_warn(caller,
-                    "%" PRId64 " %ss of A, the first of them %s %" PRId64 ", counted from 0, %s%s",
-                    lines->count, name, name, lines->first, several, what);
+        notice("%" PRId64 " %ss of A, the first of them %s %" PRId64 ", counted from 0, %s%s",
+               lines->count, name, name, lines->first, several, what);
 }
 
 /* Where that is not what is expected of a covariance or correlation, say what was done. */
@@ -42,11 +41,11 @@ static void warn(const struct caller *caller, const struct job *job)
             scaling->missing == MISSING_MEAN ? "the mean of the " : "0",
             scaling->missing == MISSING_MEAN ? name : "");
     if (scaling->scales)
-        warn_of(caller, name, &found->constant, "does not vary", "do not vary",
+        warn_of(name, &found->constant, "does not vary", "do not vary",
                 variables ? ": the deviation is 0, and C is NaN there; remove such variables from "
                             "A, or do not scale: --product cov, or --center alone"
                           : ": the deviation is 0, and nothing is divided by it");
-    warn_of(caller, name, &found->infinite, "has infinite elements", "have infinite elements",
+    warn_of(name, &found->infinite, "has infinite elements", "have infinite elements",
             variables ? ": the mean is NaN, and so is C there" : ": the mean is NaN, and so is C");
 }
 
@@ -121,10 +120,9 @@ void job_end_statistics(const struct caller *caller, const struct job *job, bool
         return;
     warn(caller, job);
     if (again)
-        caller_warn(caller,
-                    "%" PRId64 " %ss of A have a mean or deviation that is far from that of a "
-                    "sample, which C was to be computed with; C is computed again without it",
-                    found->moved, name);
+        notice("%" PRId64 " %ss of A have a mean or deviation that is far from that of a "
+               "sample, which C was to be computed with; C is computed again without it",
+               found->moved, name);
 }
 
 int job_measure(const struct caller *caller, const struct machine *machine, const struct job *job,

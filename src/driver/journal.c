@@ -18,7 +18,7 @@
 #include "file.h"
 #include "leftovers.h"
 #include "lock.h"
-#include "phase.h"
+#include "notice.h"
 #include "problem_scaling.h"
 
 enum {
@@ -440,9 +440,8 @@ static int take(struct journal *journal, struct error *err)
     const char *path = journal->names->journal;
     enum lock_state state = lock_file(journal->descriptor, LOCK_EX);
     if (state == LOCK_UNSUPPORTED) {
-        phase_hide();
-        fprintf(stderr, "dgemm_ooc: %s cannot be locked (%s); %s is used as its lock file\n", path,
-                strerror(errno), journal->names->lock);
+        notice("%s cannot be locked (%s); %s is used as its lock file", path, strerror(errno),
+               journal->names->lock);
         if (lock_take(journal->names->lock, err))
             return err->code;
     }

@@ -11,7 +11,7 @@
 
 #include "error.h"
 #include "launcher.h"
-#include "phase.h"
+#include "notice.h"
 #include "proc.h"
 #include "waits.h"
 
@@ -94,7 +94,7 @@ static void begin(struct comm *comm, comm_ending end)
 {
     *comm = (struct comm){.links = malloc(sizeof *comm->links)};
     if (!comm->links) {
-        fprintf(stderr, "dgemm_ooc: no memory is left to start the ranks\n");
+        notice("no memory is left to start the ranks");
         end(EXIT_RESOURCES);
     }
     *comm->links = (struct comm_links){.all = MPI_COMM_NULL,
@@ -280,8 +280,7 @@ void comm_abort(const struct comm *comm, int code)
 
 void comm_no_memory(const struct comm *comm, const char *what)
 {
-    phase_hide();
-    fprintf(stderr, "dgemm_ooc: rank %d has no memory for %s\n", comm->rank, what);
+    notice("rank %d has no memory for %s", comm->rank, what);
     comm_abort(comm, EXIT_RESOURCES);
 }
 

@@ -6,7 +6,7 @@
 #include "comm.h"
 #include "error.h"
 #include "meter.h"
-#include "phase.h"
+#include "notice.h"
 #include "problem.h"
 #include "waits.h"
 #include "window.h"
@@ -124,10 +124,11 @@ static void say(double limit)
     if (to)
         fclose(to);
     say_what(stalls.mine, what, sizeof what);
-    phase_hide();
-    fprintf(stderr, "dgemm_ooc: rank %d has waited %.0f s for %s%s%s",
-            stalls.first + (int)(stalls.mine - stalls.records), seconds_since(&stalls.mine->since),
-            what, others && *others ? "; on its node:\n" : "\n", others ? others : "");
+    if (others && *others)
+        others[strlen(others) - 1] = '\0'; /* the end of the last line */
+    notice("rank %d has waited %.0f s for %s%s%s",
+           stalls.first + (int)(stalls.mine - stalls.records), seconds_since(&stalls.mine->since),
+           what, others && *others ? "; on its node:\n" : "", others ? others : "");
     free(others);
 }
 

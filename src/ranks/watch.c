@@ -16,7 +16,7 @@
 #include "error.h"
 #include "leftovers.h"
 #include "lock.h"
-#include "phase.h"
+#include "notice.h"
 #include "stalls.h"
 
 enum { STALL_SECONDS = 60 };
@@ -57,12 +57,10 @@ static void leave(int dead)
     int speaker = 0;
     while (speaker < watch.mine && is_dead(speaker))
         speaker++;
-    phase_hide();
     if (speaker == watch.mine)
-        fprintf(stderr,
-                "dgemm_ooc: rank %d (process %d) has died, perhaps killed for lack of memory; the "
-                "run ends, since it needs all ranks\n",
-                watch.first + dead, (int)watch.processes[dead].number);
+        notice("rank %d (process %d) has died, perhaps killed for lack of memory; the run ends, "
+               "since it needs all ranks",
+               watch.first + dead, (int)watch.processes[dead].number);
     leftovers_remove();
     lock_abandon();
     comm_abort(watch.comm, EXIT_RUNTIME);
@@ -92,7 +90,7 @@ void watch_begin(const struct comm *comm)
     struct process mine = this_process();
     struct error err = {0};
     if (stalls_open(comm, STALL_SECONDS, &err)) {
-        fprintf(stderr, "dgemm_ooc: rank %d: %s\n", comm->rank, err.text);
+        notice("rank %d: %s", comm->rank, err.text);
         comm_abort(comm, err.code);
     }
     watch.comm = comm;
@@ -105,10 +103,9 @@ void watch_begin(const struct comm *comm)
     int status = pthread_create(&watch.thread, NULL, look, NULL);
     watch.watching = status == 0;
     if (status)
-        fprintf(stderr,
-                "dgemm_ooc: rank %d cannot watch the others (%s): if one dies, you may have to end "
-                "the job yourself\n",
-                comm->rank, strerror(status));
+        notice("rank %d cannot watch the others (%s): if one dies, you may have to end the job "
+               "yourself",
+               comm->rank, strerror(status));
 }
 
 void watch_end(void)

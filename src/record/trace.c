@@ -10,7 +10,7 @@
 #include "device.h"
 #include "error.h"
 #include "meter.h"
-#include "phase.h"
+#include "notice.h"
 #include "quantity.h"
 
 enum {
@@ -156,10 +156,8 @@ static void print_rank(FILE *file, int rank, const struct span *spans, int64_t c
     print_lanes(file, rank, spans, kept);
     for (int64_t i = 0; i < kept; i++)
         print_span(file, rank, &spans[i]);
-    phase_hide();
     if (count > kept)
-        fprintf(stderr, "dgemm_ooc: the trace omits the last %" PRId64 " events of rank %d\n",
-                count - kept, rank);
+        notice("the trace omits the last %" PRId64 " events of rank %d", count - kept, rank);
 }
 
 /* Rank 0 receives the other ranks' spans, one rank after the other, into the memory of its own. */
