@@ -49,8 +49,8 @@ SANITIZED   := $(if $(SANITIZE),DGEMM_OOC_SANITIZED=1 ASAN_OPTIONS=detect_leaks=
 
 SANITIZERS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Werror=implicit-function-declaration
-FLAGS    := -std=gnu11 -D_GNU_SOURCE -fPIE -fopenmp -ffp-contract=off $(WARNINGS) $(CPPFLAGS) $(CFLAGS) \
-            -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
+FLAGS    := -std=gnu11 -D_GNU_SOURCE -fPIC -fno-semantic-interposition -fopenmp -ffp-contract=off $(WARNINGS) $(CPPFLAGS) $(CFLAGS) \
+            -DDGEMM_OOC_RELEASE='"$(VERSION)"' $(HDF5_CFLAGS) \
             $(SANITIZERS)
 LIBS     := $(LDFLAGS) $(HDF5_LIBS) -ldeflate -lxxhash -ljansson -lhwloc -lpthread -lm -ldl
 
@@ -67,7 +67,8 @@ INCLUDES_src/check   := $(INCLUDES_src/record) src/check
 INCLUDES_src/run     := $(INCLUDES_src/check) src/run
 INCLUDES_src/report  := $(INCLUDES_src/run) src/report
 INCLUDES_src/driver  := $(INCLUDES_src/report) src/driver
-INCLUDES_src/tools   := $(INCLUDES_src/driver) src/tools
+INCLUDES_src/library := $(INCLUDES_src/driver) src/library
+INCLUDES_src/tools   := $(INCLUDES_src/library) src/tools
 # For the file being compiled; main.c and the tests may include all headers.
 INCLUDES = $(addprefix -I,$(or $(INCLUDES_$(patsubst %/,%,$(dir $<))),$(INCLUDES_src/tools)))
 
@@ -81,7 +82,7 @@ ifeq ($(CUDA),1)
   LIBS    += -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lstdc++
   NEWEST  := $(lastword $(CUDA_ARCH))
   NVFLAGS := -O3 -std=c++17 $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
-             -gencode arch=compute_$(NEWEST),code=compute_$(NEWEST) -Xcompiler -fPIE,-Wall,-Wextra
+             -gencode arch=compute_$(NEWEST),code=compute_$(NEWEST) -Xcompiler -fPIC,-Wall,-Wextra
 else
   SOURCES := $(filter-out kernels/device_cuda.c,$(SOURCES))
 endif
@@ -99,6 +100,9 @@ ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl 
 PAGE     := $(BUILD)/src/report/page_template.c
 OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(RECORDS:%=$(BUILD)/%.record.o) $(PAGE).o $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
 LIBRARY  := $(BUILD)/libdgemm_ooc.a
+# The same for programs of others, who see the functions of dgemm_ooc.h alone.
+SONAME   := libdgemm_ooc.so.$(firstword $(subst ., ,$(VERSION)))
+SHARED   := $(BUILD)/$(SONAME)
 PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
@@ -114,8 +118,8 @@ WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync r
            madvise malloc \
            calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open $(PRETENDED)
 
-# A program that calls the steps of a product itself.
-CALLER  := $(BUILD)/tests/system/caller
+# Programs that multiply themselves: by the steps of a product, and by the library.
+CALLERS := $(addprefix $(BUILD)/tests/system/,caller communicators)
 
 # Parsers under libFuzzer, if clang supports it: the parsers are recompiled for it, the rest is linked.
 CLANG     ?= clang
@@ -146,7 +150,7 @@ EMUFLAGS  := -std=c++17 -O3 -g -march=native -ftls-model=local-exec -fopenmp -ff
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
 .PHONY: all help demo needs smoke check check-clang test test-cluster test-fresh test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary settings \
         $(addsuffix -programs,bench check test mpich clang cluster)
-all: $(PROGRAMS)
+all: $(PROGRAMS) $(SHARED)
 
 help:
 	@echo "make [all]      build $(PROGRAMS)"
@@ -275,6 +279,11 @@ $(LIBRARY): $(OBJECTS)
 $(BUILD)/dgemm_ooc: $(BUILD)/src/main.c.o
 $(BUILD)/h5mat: $(patsubst %,$(BUILD)/%.o,$(wildcard src/tools/h5mat*.c))
 $(GEMMBENCH): $(patsubst %,$(BUILD)/%.o,$(wildcard tests/bench/gemm_bench*.c))
+$(SHARED): $(OBJECTS) src/library/dgemm_ooc.map
+	@echo "  LINK    $@"
+	$(Q)$(MPICC) $(FLAGS) -shared -Wl,-soname,$(SONAME),--version-script,$(filter %.map,$^) $(filter %.o,$^) $(LIBS) -o $@
+	$(Q)ln -sf $(SONAME) $(@D)/libdgemm_ooc.so
+
 $(PROGRAMS) $(GEMMBENCH): $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $(filter %.o,$^) $(LIBRARY) $(LIBS) -o $@
@@ -381,7 +390,7 @@ TRIALS ?= 5%
 check: check-programs
 	@DGEMM_OOC_TEST_TRIALS=$(TRIALS) $(PYTEST) $(SPREAD) tests/unit
 
-test-programs: check-programs $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(CALLER) $(if $(FUZZABLE),$(FUZZERS))
+test-programs: check-programs $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(CALLERS) $(if $(FUZZABLE),$(FUZZERS))
 test: test-programs
 	@$(PYTEST) $(SPREAD) -m "not cluster and not fresh" tests
 
@@ -399,7 +408,7 @@ MPICH       ?= mpicc.mpich
 MPICH_TESTS ?= $(patsubst %,tests/system/test_%.py,computers drain interrupted launches locks nodes product ranks restart sums verify)
 mpich-programs: BUILT := $(BUILD)-mpich
 mpich-programs:
-	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc tests/system/caller tests/bench/bench_link)
+	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc tests/system/caller tests/system/communicators tests/bench/bench_link)
 test-mpich: mpich-programs
 	@DGEMM_OOC_BUILD=$(BUILD)-mpich $(TESTPYTHON) -m pytest -q $(SPREAD) $(MPICH_TESTS)
 

@@ -116,6 +116,13 @@ int format_replace_text(const struct source *source, const char *name, const cha
     return format->replace_text ? format->replace_text(source, name, text, err) : 0;
 }
 
+void format_own_process(void)
+{
+    for (int i = 0; i < FORMAT_COUNT; i++)
+        if (formats[i]->own_process)
+            formats[i]->own_process();
+}
+
 const char *format_versions(void)
 {
     const char *all = "";

@@ -86,6 +86,7 @@ struct format {
     const char *name;             /* as --io calls what its library reads */
     const char *endings;          /* of its files' names, as in ".npy .npy.part" */
     const char *(*version)(void); /* of its library (text.h) */
+    void (*own_process)(void);    /* as format_own_process, below */
     double thread_bytes_per_s;    /* that one thread reads, roughly */
 
     /* Describe the dataset that `source` names.  Complains (EXIT_INPUT) about anything but a
@@ -208,6 +209,10 @@ int format_get_attributes(const struct source *source, struct format_value *valu
 /* Overwrite a fixed attribute, where the format has attributes. */
 int format_replace_text(const struct source *source, const char *name, const char *text,
                         struct error *err);
+
+/* This process is the program's own, before anything else is called: where it ends, no library of
+ * a format need clean up. */
+void format_own_process(void);
 
 /* The libraries of all formats: "HDF5 1.10.8" (text.h). */
 const char *format_versions(void);

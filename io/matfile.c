@@ -347,6 +347,7 @@ static const char *version(void)
 
 const struct format format_hdf5 = {.name = "hdf5",
                                    .version = version,
+                                   .own_process = matfile_own_process,
                                    .thread_bytes_per_s = 1e9,
                                    .describe = matfile_describe,
                                    .each = matfile_each,

@@ -11,6 +11,7 @@
 
 #include "format.h"
 
+void matfile_own_process(void);
 int matfile_describe(struct source *source, struct error *err);
 int matfile_each(const char *file, format_visit *visit, void *context, struct error *err);
 int matfile_each_file(const struct source *source, format_file_visit *visit, void *context,

@@ -17,7 +17,7 @@
 #include "quantity.h"
 
 static pthread_mutex_t library = PTHREAD_MUTEX_INITIALIZER;
-static bool entered;
+static bool entered, owned;
 static H5E_auto2_t saved_printer;
 static void *saved_printer_data;
 
@@ -25,13 +25,17 @@ static void *saved_printer_data;
 static char why[512];
 static int why_errno;
 
+void matfile_own_process(void)
+{
+    owned = true;
+}
+
 void h5_enter(void)
 {
     pthread_mutex_lock(&library);
-    if (!entered) {
+    if (!entered && owned)
         H5dont_atexit();
-        entered = true;
-    }
+    entered = true;
     h5_forget_refused();
     h5_forget_failure();
     H5Eget_auto2(H5E_DEFAULT, &saved_printer, &saved_printer_data);

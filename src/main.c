@@ -1,30 +1,14 @@
 /* dgemm_ooc: a run, a check of an output that is there, or a dry run. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "arguments.h"
 #include "atomic_file.h"
 #include "command.h"
-#include "error.h"
 #include "launcher.h"
 #include "meter.h"
+#include "notice.h"
 #include "phase.h"
 #include "process.h"
-
-/* Keep what was said on the command line, in a form that can be printed. */
-static const char *join_command(int argc, char **argv)
-{
-    size_t bytes = 1;
-    for (int i = 0; i < argc; i++)
-        bytes += strlen(argv[i]) + 1;
-    char *command = calloc(1, bytes), *end = command;
-    for (int i = 0; i < argc && command; i++)
-        end += sprintf(end, "%s%s", i ? " " : "", argv[i]);
-    if (command)
-        error_make_plain(command);
-    return command ? command : argv[0];
-}
 
 int main(int argc, char **argv)
 {
@@ -32,10 +16,10 @@ int main(int argc, char **argv)
     bool speaks = launcher_rank() == 0;
     command.out = stdout;
     command.started = command.step_ended = clock_now();
-    command.text = join_command(argc, argv);
+    command.text = command_join(argc, argv, &command.err);
     const struct options *o = &command.options;
-    if (process_begin(&command.err)) {
-        error_print(&command.err, "dgemm_ooc");
+    if (!command.text || process_begin(&command.err)) {
+        notice_error(&command.err);
         return command.err.code;
     }
     const bool wrong =
@@ -44,7 +28,7 @@ int main(int argc, char **argv)
         return EXIT_COMPLETE;
     if (wrong && (launcher_size() == 1 || o->files.from_report[0] || o->dry_run)) {
         if (speaks)
-            error_print(&command.err, "dgemm_ooc");
+            notice_error(&command.err);
         return speaks ? command.err.code : EXIT_COMPLETE;
     }
     if (atomic_file_is_stdout(o->files.report) || atomic_file_is_stdout(o->files.trace) ||
@@ -56,6 +40,7 @@ int main(int argc, char **argv)
         if (speaks) {
             command_dry_run(&command);
             command_report(&command);
+            notice_error(&command.err);
         }
         return command.err.code;
     }
@@ -64,8 +49,9 @@ int main(int argc, char **argv)
     phases_close();
     if (command.comm.rank == 0)
         command_report(&command);
-    else if (command.comm.size == 1 && !launcher_is_srun()) /* whose other tasks are as alone */
-        error_print(&command.err, "dgemm_ooc");
+    if (command.comm.rank == 0 ||
+        (command.comm.size == 1 && !launcher_is_srun())) /* of whose tasks one speaks */
+        notice_error(&command.err);
     int code = command.err.code ? command.err.code : command.exit_code;
     process_leave(&command.comm);
     bool heard = command.comm.rank == 0 || command.comm.size == 1;

@@ -90,11 +90,11 @@ int error_no_thread(struct error *err, const char *what, int status)
                      what, strerror(status), text[0] ? "; lower --host-memory" : "", text);
 }
 
-void error_print(const struct error *err, const char *program)
+void error_print(FILE *to, const struct error *err, const char *program)
 {
     for (const char *line = err->text; *line;) {
         size_t length = strcspn(line, "\n");
-        fprintf(stderr, "%s: %.*s\n", program, (int)length, line);
+        fprintf(to, "%s: %.*s\n", program, (int)length, line);
         line += length + (line[length] == '\n');
     }
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdio.h>
 
 enum exit_code {
     EXIT_COMPLETE = 0,
@@ -53,8 +54,8 @@ void error_append(struct error *err, const struct error *more);
 int error_no_memory(struct error *err, const char *what);
 int error_no_thread(struct error *err, const char *what, int status);
 
-/* Print the complaints on standard error, each as a line of the program. */
-void error_print(const struct error *err, const char *program);
+/* Print the complaints, each as a line of the program. */
+void error_print(FILE *to, const struct error *err, const char *program);
 
 /* Replace what would steer a terminal, in a text that a file may have brought along. */
 void error_make_plain(char *text);

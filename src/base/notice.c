@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
+#include "error.h"
 #include "phase.h"
 
 static FILE *stream;
@@ -14,13 +15,20 @@ void notice_to(FILE *to)
     given = true;
 }
 
+static FILE *begin(void)
+{
+    FILE *to = given ? stream : stderr;
+    if (to)
+        phase_hide();
+    return to;
+}
+
 void notice(const char *format, ...)
 {
     va_list arguments;
-    FILE *to = given ? stream : stderr;
+    FILE *to = begin();
     if (!to)
         return;
-    phase_hide();
     va_start(arguments, format);
     flockfile(to);
     fputs("dgemm_ooc: ", to);
@@ -29,4 +37,11 @@ void notice(const char *format, ...)
     fflush(to);
     funlockfile(to);
     va_end(arguments);
+}
+
+void notice_error(const struct error *err)
+{
+    FILE *to = begin();
+    if (to)
+        error_print(to, err, "dgemm_ooc");
 }

@@ -9,3 +9,7 @@ void notice_to(FILE *to);
 
 /* Print one, from any thread: `format` has neither the beginning nor the end of the line. */
 void notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Each complaint of an error as a notice. */
+struct error;
+void notice_error(const struct error *err);

@@ -26,8 +26,10 @@ static struct {
     bool drawn;                   /* the line is on the terminal */
     double period_s;              /* between two lines */
     double started, told;         /* clock_now: of the first phase, of the newest line */
-    struct phase phase;           /* `what` is null: none */
-    bool counts;                  /* bytes, by phase_count */
+    phase_listener *listener;     /* who is told, and no line is drawn */
+    void *user;
+    struct phase phase; /* `what` is null: none */
+    bool counts;        /* bytes, by phase_count */
     char details[DETAIL_BYTES];
     double begun;             /* clock_now, of the phase */
     double seconds, gained;   /* decaying sums, whose ratio is the rate */
@@ -66,14 +68,24 @@ static void remember(double done, double now)
     line.before_at = now;
 }
 
+static double rate_now(void)
+{
+    return line.seconds > 0 ? line.gained / line.seconds : 0;
+}
+
+/* Of a phase whose amount and rate are known. */
+static double seconds_left(double done)
+{
+    return (line.phase.amount - done) / rate_now() + line.phase.tail_s;
+}
+
 /* Of a phase whose amount is known.  One that tells nothing yet counts bytes, too. */
 static void compose_share(double done, char *text, size_t size)
 {
     char left[CLOCK_BYTES] = "?";
-    const double amount = line.phase.amount;
-    const double rate = line.seconds > 0 ? line.gained / line.seconds : 0;
+    const double amount = line.phase.amount, rate = rate_now();
     if (rate > 0)
-        clock_text((amount - done) / rate + line.phase.tail_s, left);
+        clock_text(seconds_left(done), left);
     if (line.counts)
         snprintf(text, size, " %.1f%%  eta %s  %s of %s  %s", 100 * done / amount, left,
                  quantity_bytes(done), quantity_bytes(amount), quantity_rate(rate));
@@ -114,6 +126,23 @@ static int fitting(const char *text, int room)
     while (length > 0 && (length > room || (text[length] && strncmp(text + length, "  ", 2) != 0)))
         length--;
     return length;
+}
+
+/* Without the lock, which phases take that go on meanwhile. */
+static void tell(double now)
+{
+    const double done = done_now();
+    const bool known = line.phase.amount > 0;
+    remember(done, now);
+    const struct phase_now phase = {
+        .what = line.phase.what,
+        .share = known ? done / line.phase.amount : -1,
+        .seconds_left = known && rate_now() > 0 ? seconds_left(done) : -1,
+    };
+    line.told = now;
+    pthread_mutex_unlock(&line.lock);
+    line.listener(line.user, &phase);
+    pthread_mutex_lock(&line.lock);
 }
 
 static void draw(double now)
@@ -179,11 +208,22 @@ static void *draw_on(void *ignored)
     (void)ignored;
     pthread_mutex_lock(&line.lock);
     while (!line.ending) {
-        draw_if_due();
+        if (!line.listener)
+            draw_if_due();
+        else if (line.phase.what)
+            tell(clock_now());
         wait_until_due();
     }
     pthread_mutex_unlock(&line.lock);
     return NULL;
+}
+
+static void open_every(double seconds)
+{
+    line.ending = false;
+    line.period_s = seconds;
+    line.started = line.told = clock_now();
+    line.draws = pthread_create(&line.thread, NULL, draw_on, NULL) == 0;
 }
 
 /* Without its thread the line shows what phase_tell says, when it says it. */
@@ -191,10 +231,14 @@ void phases_open(bool live)
 {
     line.on = true;
     line.live = live;
-    line.ending = false;
-    line.period_s = live ? 1.0 / UPDATES_PER_SECOND : LOG_SECONDS;
-    line.started = line.told = clock_now();
-    line.draws = pthread_create(&line.thread, NULL, draw_on, NULL) == 0;
+    open_every(live ? 1.0 / UPDATES_PER_SECOND : LOG_SECONDS);
+}
+
+void phases_open_to(phase_listener *listener, void *user)
+{
+    line.listener = listener;
+    line.user = user;
+    open_every(1.0 / UPDATES_PER_SECOND);
 }
 
 void phases_close(void)
@@ -208,6 +252,7 @@ void phases_close(void)
     if (line.draws)
         pthread_join(line.thread, NULL);
     line.draws = false;
+    line.listener = NULL;
 }
 
 void phase_begin(const char *what, double bytes)

@@ -1,7 +1,7 @@
 /* What a run does now: its phases, one after the other, and how much of each is done, in a line on
- * standard error.  One process of a run shows it.  On a terminal it is one live line, drawn at most
- * four times a second; elsewhere a line a minute, for a batch log.  A thread draws it, so that it
- * is there in a call that takes long, too. */
+ * standard error, or told to a listener.  One process of a run shows it.  On a terminal it is one
+ * live line, drawn at most four times a second; elsewhere a line a minute, for a batch log.  A
+ * thread draws it, so that it is there in a call that takes long, too. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,6 +16,14 @@ struct phase {
 
 /* From now on this process shows its phases.  `live`: as on a terminal. */
 void phases_open(bool live);
+
+/* Or it tells somebody of them, some times a second, in a thread of its own, until phases_close. */
+struct phase_now {
+    const char *what;
+    double share, seconds_left; /* of the phase; negative: nobody knows */
+};
+typedef void phase_listener(void *user, const struct phase_now *now);
+void phases_open_to(phase_listener *listener, void *user);
 
 /* The newest phase ends, and no other is shown. */
 void phases_close(void);

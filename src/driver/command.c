@@ -1,10 +1,28 @@
 /* One invocation: the steps of job.h, one after the other. */
 #include "command.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "error.h"
 #include "meter.h"
 #include "phase.h"
 #include "stop.h"
+
+char *command_join(int count, char *const *words, struct error *err)
+{
+    size_t bytes = 1;
+    for (int i = 0; i < count; i++)
+        bytes += strlen(words[i]) + 1;
+    char *command = calloc(1, bytes), *end = command;
+    for (int i = 0; i < count && command; i++)
+        end += sprintf(end, "%s%s", i ? " " : "", words[i]);
+    if (command)
+        error_make_plain(command);
+    else
+        error_no_memory(err, "the command line");
+    return command;
+}
 
 /* A step of the start ends now, which began when the one before ended. */
 static int end_step(struct invocation *c, enum startup step)

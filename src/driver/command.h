@@ -5,8 +5,9 @@
 #include "job.h"
 
 struct invocation {
-    const char *text; /* as it was given */
+    char *text;       /* as it was given */
     FILE *out;        /* of the result and the report */
+    bool guest;       /* in a process of somebody else's, of which nothing may change */
     struct options options;
     struct comm comm;
     struct caller caller;    /* who asks for the product */
@@ -22,6 +23,9 @@ struct invocation {
     struct error err;
 };
 
+/* The words in a form that can be printed, the caller's to free; null after a complaint. */
+char *command_join(int count, char *const *words, struct error *err);
+
 /* Collective.  Run the program from the parsed command line to the printed result.  What follows,
  * up to comm_close, is the caller's, since other ranks may still watch this process. */
 int command_run(struct invocation *command);
@@ -33,8 +37,11 @@ int command_dry_run(struct invocation *command);
 /* Make the page of a report that an earlier run has written: no MPI, no run.  Prints errors. */
 int command_show_report(const struct options *options, struct error *err);
 
-/* Rank 0, at the end, however it came: write the report file and print all errors. */
+/* Rank 0, at the end, however it came: write the report file. */
 void command_report(struct invocation *command);
+
+/* Rank 0, at the end: what the report file would say; the caller's to free, null without memory. */
+json_t *command_account(const struct invocation *command);
 
 /* The rest is for the command itself.
  *

@@ -43,10 +43,13 @@ static void compare_options(struct invocation *c)
 }
 
 /* Collective.  Relative names are those of rank 0's working folder, which this rank enters: names
- * inside of files may be relative, too.  Where it has another one, the names that it was given are
- * other files.  Where it cannot find rank 0's, what it sees decides (same_files.h). */
-static void share_folder(const struct options *o, const struct comm *comm, struct error *err)
+ * inside of files may be relative, too.  A guest stays where it is.  Where it has another one, the
+ * names that it was given are other files.  Where it cannot find rank 0's, what it sees decides
+ * (same_files.h). */
+static void share_folder(struct invocation *c)
 {
+    const struct options *o = &c->options;
+    const struct comm *comm = &c->comm;
     const char *const names[] = {o->a.file, o->b.file, o->c.file, o->output.file};
     char folder[PATH_MAX] = "";
     struct stat mine, first;
@@ -56,10 +59,12 @@ static void share_folder(const struct options *o, const struct comm *comm, struc
     comm_share(comm, folder, sizeof folder, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         relative |= names[i][0] && names[i][0] != '/';
-    if (comm->rank == 0 || stat(".", &mine) || chdir(folder) || stat(".", &first))
+    if (comm->rank == 0 || stat(".", &mine) || stat(folder, &first))
+        return;
+    if (!c->guest && chdir(folder))
         return;
     if (relative && (mine.st_dev != first.st_dev || mine.st_ino != first.st_ino))
-        error_add(err, EXIT_INPUT,
+        error_add(&c->err, EXIT_INPUT,
                   "this rank was started in another folder than rank 0, which was in %s; give the "
                   "files' whole paths",
                   folder);
@@ -87,10 +92,10 @@ static void make_caller(struct invocation *c)
 int command_agree(struct invocation *c)
 {
     struct options *o = &c->options;
-    if (c->comm.rank == 0)
+    if (c->comm.rank == 0 && !c->guest)
         show_phases(o);
     compare_options(c);
-    share_folder(o, &c->comm, &c->err);
+    share_folder(c);
     draw_check_seed(o);
     comm_share(&c->comm, o, sizeof *o, 0);
     c->record.report.check_seed = o->check.seed;

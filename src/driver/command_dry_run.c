@@ -6,6 +6,7 @@
 #include "error.h"
 #include "launcher.h"
 #include "output_check.h"
+#include "notice.h"
 #include "ozaki.h"
 #include "plan_print.h"
 #include "quantity.h"
@@ -155,6 +156,6 @@ int command_dry_run(struct invocation *c)
         command_warn_of_memory(c, share.local_ranks);
     if (here)
         output_check_room(&c->names, &c->job.problem, &refused);
-    error_print(&refused, "dgemm_ooc");
+    notice_error(&refused);
     return c->err.code;
 }

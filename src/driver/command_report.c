@@ -234,7 +234,12 @@ void command_report(struct invocation *c)
     const struct account account = make_account(c, &before);
     if (may_report(c))
         report_write(c->options.files.report, &account, &c->err);
-    error_print(&c->err, "dgemm_ooc");
+}
+
+json_t *command_account(const struct invocation *c)
+{
+    const struct account account = make_account(c, &c->err);
+    return report_json(&account);
 }
 
 int command_show_report(const struct options *options, struct error *err)
@@ -244,6 +249,6 @@ int command_show_report(const struct options *options, struct error *err)
         error_add(err, EXIT_INPUT, "the page %s is the report", options->files.html);
     if (output_check_beside(&none, options, NULL, err) == 0)
         page_write_saved(options->files.from_report, options->files.html, err);
-    error_print(err, "dgemm_ooc");
+    notice_error(err);
     return err->code;
 }

@@ -135,6 +135,7 @@ double job_conclude(const struct caller *caller, struct job *job, struct error *
         remove_sums(&job->output.names);
     if (err->code && !resumable)
         output_drop(&job->output);
+    output_leave(&job->output);
     journal_close(&job->journal, resumable);
     const double done = resumable ? work_done(&job->progress.left, &job->problem) : job->complete;
     if (err->code == EXIT_STOPPED)

@@ -168,7 +168,7 @@ static int take_mode(int descriptor, const char *file, mode_t also, struct error
     return 0;
 }
 
-static void close_part(struct output *output)
+void output_leave(struct output *output)
 {
     if (output->lock >= 0)
         close(output->lock);
@@ -209,7 +209,7 @@ int output_create(struct output *output, const struct options *options, const st
         if (output->lock < 0 && !resumed)
             unlink(part);
         leftovers_forget(part); /* which is another run's, where it has a lock */
-        close_part(output);
+        output_leave(output);
         return err->code;
     }
     if (!resumed)
@@ -324,7 +324,7 @@ int output_publish(struct output *output, const struct options *options, struct 
                          file, error_disk_text(number), again);
     leftovers_keep();
     file_sync_name(file);
-    close_part(output);
+    output_leave(output);
     return 0;
 }
 
@@ -334,5 +334,5 @@ void output_drop(struct output *output)
     leftovers_keep();
     if (output->lock >= 0 && is_ours(output))
         unlink(output->names.part);
-    close_part(output);
+    output_leave(output);
 }

@@ -50,5 +50,7 @@ int output_complete(const struct output *output, struct error *err);
  * replaced only with --force, and only where output_check_replaced allows it. */
 int output_publish(struct output *output, const struct options *options, struct error *err);
 
-/* Remove the part file and all else that was registered as leftovers. */
+/* Give the lock of the part file back: another run can go on with it.  Or remove it, and all else
+ * that was registered as leftovers. */
+void output_leave(struct output *output);
 void output_drop(struct output *output);

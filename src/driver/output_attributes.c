@@ -36,7 +36,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "B_dataset", .text = b->dataset},
         {.name = problem_reads_c(p) ? "C0_file" : NULL, .text = c->file},
         {.name = problem_reads_c(p) ? "C0_dataset" : NULL, .text = c->dataset},
-        {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_VERSION},
+        {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_RELEASE},
         {.name = "identity", .text = attributes->identity},
         {.name = "kernels", .text = attributes->kernels},
         {.name = s->axis ? "center" : NULL, .text = axis_names[scaling_center(s)]},

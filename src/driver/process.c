@@ -12,6 +12,7 @@
 #include "comm_impl.h"
 #include "error.h"
 #include "file.h"
+#include "format.h"
 #include "launcher.h"
 #include "leftovers.h"
 #include "lock.h"
@@ -25,6 +26,7 @@ enum { ABORT_SECONDS = 3 };
 int process_begin(struct error *err)
 {
     file_fill_streams();
+    format_own_process();
     /* What a phase frees goes back to the system, or the next phase's memory would come on top.  By
      * default this threshold grows with what is freed. */
     mallopt(M_MMAP_THRESHOLD, 128 << 10);

@@ -16,6 +16,9 @@
 enum { MARGIN_SECONDS = 5, PLANNED_STOPS = 3, MEASURED_STOPS = 2 };
 enum { AGAIN_MS = 2000 }; /* within which a launcher may send one signal twice */
 
+enum { BY_CALLER = -1 };
+
+static bool listens;
 static volatile sig_atomic_t end_asked, save_asked; /* the number of the signal that asked for it */
 static _Atomic int64_t urged_ms; /* when the first of the others than SIGUSR2 came; 0: none has */
 static double job_ends = INFINITY, limit_ends = INFINITY, limit_s; /* clock_now; seconds */
@@ -58,8 +61,20 @@ static double job_seconds(void)
 
 void stop_listen(void)
 {
+    listens = true;
     handle(SIGUSR2, ask_end);
     handle(SIGUSR1, ask_save);
+}
+
+void stop_request(void)
+{
+    end_asked = BY_CALLER;
+}
+
+void stop_forget(void)
+{
+    end_asked = save_asked = 0;
+    urged_ms = 0;
 }
 
 void stop_begin(double started, double max_s, double checkpoint_s, double stop_s)
@@ -70,6 +85,8 @@ void stop_begin(double started, double max_s, double checkpoint_s, double stop_s
     job_ends = clock_now() + job_seconds();
     limit_s = max_s;
     limit_ends = max_s > 0 ? started + max_s : INFINITY;
+    if (!listens)
+        return;
     handle(SIGTERM, ask_end);
     handle(SIGINT, ask_end);
     handle(SIGHUP, ask_end);
@@ -113,8 +130,9 @@ const char *stop_reason(void)
         return "another rank";
     if (!end_asked)
         return limit_ends < job_ends ? "--max-time" : "the end of the job";
-    return end_asked == SIGTERM  ? "SIGTERM"
-           : end_asked == SIGINT ? "SIGINT"
-           : end_asked == SIGHUP ? "SIGHUP"
-                                 : "SIGUSR2";
+    return end_asked == BY_CALLER ? "the caller"
+           : end_asked == SIGTERM ? "SIGTERM"
+           : end_asked == SIGINT  ? "SIGINT"
+           : end_asked == SIGHUP  ? "SIGHUP"
+                                  : "SIGUSR2";
 }

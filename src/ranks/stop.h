@@ -9,14 +9,21 @@
 /* What a rank asks for; all ranks do the most that any of them asks for. */
 enum stop_level { STOP_NOT, STOP_SAVE, STOP_END };
 
-/* From now on SIGUSR1 and SIGUSR2 are requests, which are kept until stop_level is called.  The
- * other signals still end the process, which has nothing to save yet. */
+/* Listen to signals, which a program does that is its own master: from now on SIGUSR1 and SIGUSR2
+ * are requests, which are kept until stop_level is called.  The other signals still end the
+ * process, which has nothing to save yet. */
 void stop_listen(void);
 
-/* From now on all of these signals are requests.  The run is to end `max_s` seconds after `started`
- * (clock_now), if max_s is not 0, and before the end of the job that SLURM_JOB_END_TIME states.
- * Checkpoints are `checkpoint_s` seconds apart; a stop is planned to take `stop_s` seconds, of
- * which only the rank that keeps time need know. */
+/* The caller of the product asks for a stop.  From any thread and from signal handlers. */
+void stop_request(void);
+
+/* Forget all requests: those were of another run. */
+void stop_forget(void);
+
+/* From now on all of these signals are requests, if this process listens.  The run is to end
+ * `max_s` seconds after `started` (clock_now), if max_s is not 0, and before the end of the job
+ * that SLURM_JOB_END_TIME states.  Checkpoints are `checkpoint_s` seconds apart; a stop is planned
+ * to take `stop_s` seconds, of which only the rank that keeps time need know. */
 void stop_begin(double started, double max_s, double checkpoint_s, double stop_s);
 
 /* By what the run has measured so far, a stop takes `stop_s` seconds.  On the rank that keeps time,

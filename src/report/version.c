@@ -13,7 +13,7 @@ const char *version_text(void)
 {
     char mpi[128];
     comm_version(mpi, sizeof mpi);
-    return text_make("%s (%s)\nbuilt with gcc %s, %s, %s, %s", DGEMM_OOC_VERSION, DGEMM_OOC_GIT,
+    return text_make("%s (%s)\nbuilt with gcc %s, %s, %s, %s", DGEMM_OOC_RELEASE, DGEMM_OOC_GIT,
                      __VERSION__, mpi, format_versions(),
 #ifdef HAVE_CUDA
                      "CUDA for " DGEMM_OOC_ARCHES

@@ -54,7 +54,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static void print_version(FILE *stream, struct argp_state *state)
 {
     (void)state;
-    fprintf(stream, "h5mat %s (%s)\n", DGEMM_OOC_VERSION, format_versions());
+    fprintf(stream, "h5mat %s (%s)\n", DGEMM_OOC_RELEASE, format_versions());
 }
 
 int main(int argc, char **argv)
@@ -67,8 +67,9 @@ int main(int argc, char **argv)
     struct error err = {0};
     static char program[] = "h5mat";
     file_fill_streams();
+    format_own_process();
     if (rlimits_raise(&err)) {
-        error_print(&err, "h5mat");
+        error_print(stderr, &err, "h5mat");
         return err.code;
     }
     argv[0] = program; /* in front of errors, however it was called */
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "h5mat %s", line.command->name);
     argv[line.first] = name;
     int code = line.command->run(argc - line.first, argv + line.first, &err);
-    error_print(&err, "h5mat");
+    error_print(stderr, &err, "h5mat");
     if (fflush(stdout) || ferror(stdout)) {
         perror("h5mat: standard output");
         code = code ? code : EXIT_RUNTIME;

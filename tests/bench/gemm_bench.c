@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     int rc = run_on(false, &options, &sink, &err) || run_on(true, &options, &sink, &err) ? err.code
              : sink.wrong ? EXIT_VERIFY
                           : EXIT_COMPLETE;
-    error_print(&err, "gemm_bench");
+    error_print(stderr, &err, "gemm_bench");
     free(sink.rows);
     return rc;
 }
