@@ -1,0 +1,202 @@
+"""What a matrix may be: a dataset of a file, or an array, which is written to a temporary file."""
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union, cast
+
+import h5py
+import numpy as np
+
+from ._errors import InputError, ResourceError, UsageError, type_error
+from ._result import Result
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Operand = Union[str, os.PathLike[str], h5py.Dataset, NDArray[Any], Result]
+
+_BLOCK = 64 << 20  # bytes that are written at a time
+_MEMORY = "/dev/shm"
+
+
+def split(text: str) -> Tuple[str, str]:
+    """The absolute path and the dataset of "FILE.h5:/path"; as the program does, also without /."""
+    if "://" in text:  # a URL, which the program refuses
+        return text, ""
+    colons = [i for i, letter in enumerate(text) if letter == ":"]
+    at = len(text) if os.path.exists(text) else text.rfind(":/")
+    if at < 0:
+        at = next((i for i in reversed(colons) if os.path.exists(text[:i])), len(text))
+    return os.path.abspath(text[:at]), text[at + 1:]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An operand of the call: `name` is the argument, either `file` or `array` is what it holds."""
+
+    name: str
+    file: str = ""
+    dataset: str = ""
+    array: Optional[NDArray[Any]] = None
+    kept: Any = field(default=None, repr=False)  # whose temporary files must last as long
+
+    @property
+    def word(self) -> str:
+        return f"{self.file}:{self.dataset}" if self.dataset else self.file
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        if self.array is not None:
+            return self.array.shape
+        try:
+            with h5py.File(self.file, "r") as file:
+                return cast(Tuple[int, ...], file[self.dataset].shape)
+        except (OSError, KeyError, AttributeError) as reason:
+            raise InputError(f"{self.name}: the extents of {self.word} cannot be read ({reason}): "
+                             "name a dataset by FILE.h5:/path") from None
+
+    def laid_out(self, trans: str) -> Tuple[Matrix, str]:
+        """An array in columns as its transpose, which is in rows, and the transposition of that."""
+        array = self.array
+        if array is None:
+            return self, trans
+        if trans == "C" and array.dtype.kind != "c":
+            trans = "T"
+        if trans == "C" or not _is_in_columns(array):
+            return self, trans
+        return replace(self, array=array.T), "N" if trans == "T" else "T"
+
+    @property
+    def place(self) -> Any:
+        """Equal for arrays that are the same elements of the same memory."""
+        assert self.array is not None
+        about = self.array.__array_interface__
+        return about["data"][0], about["shape"], self.array.strides, about["typestr"]
+
+
+def _is_in_columns(array: NDArray[Any]) -> bool:
+    return bool(array.flags.f_contiguous and not array.flags.c_contiguous)
+
+
+def matrix(value: Operand, name: str) -> Matrix:
+    """The operand that an argument is; it is not yet looked for."""
+    if isinstance(value, Result):
+        file, dataset = split(value.path)
+        return Matrix(name, file, dataset, kept=value)
+    if isinstance(value, (str, os.PathLike)):
+        file, dataset = split(os.fspath(value))
+        if not dataset and "://" not in file:
+            dataset = _only_dataset(file) or ("/" + (name if name in "bc" else "a").upper())
+        return Matrix(name, file, dataset)
+    if isinstance(value, h5py.Dataset):
+        return _opened(value, name)
+    if isinstance(value, np.ndarray):
+        return Matrix(name, array=_usable(value, name))
+    if isinstance(value, h5py.Group):
+        raise type_error(name, value, 'name a dataset of it, as f["A"]')
+    raise type_error(name, value, 'give "FILE.h5:/path", a dataset of h5py or a NumPy array, as '
+                     "numpy.asarray makes one")
+
+
+def _only_dataset(path: str) -> str:
+    """The one dataset at the top of a file; the program says what is wrong with others."""
+    try:
+        with h5py.File(path, "r") as file:
+            found = [name for name in file if isinstance(file.get(name), h5py.Dataset)]
+    except OSError:
+        return ""
+    return "/" + found[0] if len(found) == 1 else ""
+
+
+def _opened(dataset: h5py.Dataset, name: str) -> Matrix:
+    if not dataset:
+        raise UsageError(f"{name} is a dataset of a file that is closed: name it by FILE.h5:/path")
+    file = dataset.file
+    if file.driver not in ("sec2", "stdio", "mpio") or not dataset.name:
+        raise UsageError(f"{name} is a dataset that other programs cannot open: give {name}[()]")
+    if file.mode == "r+":
+        file.flush()
+    return Matrix(name, os.path.abspath(file.filename), dataset.name)
+
+
+def _usable(array: NDArray[Any], name: str) -> NDArray[Any]:
+    if isinstance(array, np.ma.MaskedArray):
+        raise UsageError(f"{name} is masked: fill it, as {name}.filled(numpy.nan) does")
+    if array.ndim != 2:
+        raise UsageError(f"{name} has {array.ndim} dimensions, not two: "
+                         f"{name}.reshape(-1, 1) makes a column of it")
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind not in "biufc" or size > (16 if kind == "c" else 8):
+        raise UsageError(f"{name} has elements of type {array.dtype}: convert them, as "
+                         f"{name}.astype('{'c16' if kind == 'c' else 'f8'}') does")
+    return array
+
+
+class Scratch:
+    """A folder for temporary files, which is removed with this object."""
+
+    def __init__(self, folder: Optional[str]) -> None:
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix=".dgemm_ooc-", dir=folder))
+        except OSError as reason:
+            raise InputError(f"no temporary folder can be made in {folder} ({reason.strerror}): "
+                             "give out= in a folder that you may write") from None
+        self._remove = weakref.finalize(self, shutil.rmtree, str(self.path), ignore_errors=True)
+
+    def close(self) -> None:
+        self._remove()
+
+    def plain(self, text: str) -> str:
+        """A text of the program, in which arrays have the names of their arguments."""
+        return text.replace(f"{self.path}/", "").replace(".h5:/array", "")
+
+
+def folder_for(size: float) -> str:
+    """In memory if half of what is free there holds so many bytes, else the temporary folder."""
+    try:
+        free = shutil.disk_usage(_MEMORY).free
+    except OSError:
+        return tempfile.gettempdir()
+    in_memory = size <= free / 2 and os.access(_MEMORY, os.W_OK)
+    return _MEMORY if in_memory else tempfile.gettempdir()
+
+
+def names(matrices: Tuple[Matrix, ...], scratch: Scratch, fill: bool) -> Dict[str, str]:
+    """The names of the operands on the command line.  Arrays are written, each only once."""
+    written: Dict[Any, str] = {}
+    found = {}
+    for item in matrices:
+        if item.array is None:
+            found[item.name] = item.word
+        else:
+            if item.place not in written:
+                path = scratch.path / f"{item.name}.h5"
+                _write(path, item, fill)
+                written[item.place] = f"{path}:/array"
+            found[item.name] = written[item.place]
+    return found
+
+
+def _write(path: Path, item: Matrix, fill: bool) -> None:
+    """In rows, contiguous, of native bytes, a block at a time.  Without `fill`: as if written."""
+    array = item.array
+    assert array is not None
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    kind = h5py.h5t.py_create(array.dtype.newbyteorder("="), logical=True)
+    rows = max(1, _BLOCK // max(1, array.itemsize * array.shape[1]))
+    try:
+        with h5py.File(path, "w") as file:
+            space = h5py.h5s.create_simple(array.shape)
+            data = h5py.Dataset(h5py.h5d.create(file.id, b"array", kind, space, plist))
+            for start in range(0, array.shape[0] if fill else 0, rows):
+                data[start:start + rows] = array[start:start + rows]
+    except OSError as reason:
+        raise ResourceError(f"{item.name} cannot be written to {path.parent} ({reason}): write it to an "
+                            "HDF5 file, and name that") from None
