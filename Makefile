@@ -166,7 +166,7 @@ help:
 	@echo "make bench      measure file to file, beside rivals;  BENCH=--help: options"
 	@echo "make bench-programs  gemm_bench, which measures and checks the kernels, and other benches"
 	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  clean"
-	@echo "make dist       a tarball of HEAD;  make deb: a Debian package of it"
+	@echo "make dist       a tarball of HEAD;  make deb: a Debian package of it;  make wheel: the Python package"
 	@echo "make sanitize-gpu  memory errors, races and barriers of the kernels, on a GPU"
 	@echo "variables       MPICC=mpicc (Cray: cc)  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi  BUILD=build"
 	@echo "                CUDA=0  CUDA_HOME=  CUDA_ARCH='80 90'  SANITIZE=address,undefined  CFLAGS=  V=1"
@@ -203,7 +203,7 @@ NEEDS  := $(if $(call asked,check% coverage test test-programs test-clu% test-mp
           $(if $(call asked,check check-clang coverage smoke soak test test-cluster test-fresh test-mpich test-gpu),needs-pytest) \
           $(if $(call asked,bench demo fuzz),needs-numpy) $(if $(call asked,bench),needs-openblas) \
           $(if $(call asked,check-clang clang% fuzz),needs-clang) $(if $(call asked,deb),needs-debhelper) \
-          $(if $(call asked,test-gpu),needs-nvcc)
+          $(if $(call asked,test-gpu),needs-nvcc) $(if $(call asked,wheel),needs-wheel)
 .PHONY: $(NEEDS)
 $(BUILD)/flags deb clang-programs check-clang mpich-programs: | $(NEEDS)
 needs-cmocka:
@@ -218,6 +218,8 @@ needs-clang:
 	$(call lacking,clang,command -v $(CLANG),fuzz)
 needs-debhelper:
 	$(call lacking,debhelper,command -v dh && command -v dpkg-buildpackage,deb)
+needs-wheel:
+	$(call lacking,A Python with setuptools$(,) wheel and pip,$(WHEELPYTHON) -c "import setuptools$(,) wheel$(,) pip",wheel)
 needs-nvcc:
 	@test $(CUDA) = 1 || { echo "nvcc is missing: install the CUDA Toolkit, and give CUDA_HOME= where it is." >&2; exit 1; }
 

@@ -26,12 +26,13 @@ for goal; do
     case $goal in
     check | check-programs | smoke | coverage) wanted="$wanted $units" ;;
     deb) wanted="$wanted $units debhelper" ;;
+    wheel) wanted="$wanted python3-pip python3-setuptools python3-wheel" ;;
     bench) wanted="$wanted libopenblas-dev" ;;
     test-fresh) wanted="$wanted $units mmdebstrap" ;;
     check* | fuzz) wanted="$wanted $units"; need_clang ;;
     soak | test*)
         wanted="$wanted $units libopenblas-dev mpich libmpich-dev iproute2 debhelper lintian mandoc bash-completion lmod shellcheck
-                munge slurm-client slurmctld slurmd mmdebstrap"
+                munge slurm-client slurmctld slurmd mmdebstrap python3-pip python3-setuptools python3-wheel"
         [ -z "$mpi" ] || wanted="$wanted libhdf5-openmpi-dev"
         need_clang
         # In which the page of a run is looked at; not a package everywhere.

@@ -10,4 +10,5 @@ whatis("Version: @VERSION@")
 whatis("Description: out-of-core matrix product on MPI ranks and GPUs")
 prepend_path("PATH", "@BINDIR@")
 prepend_path("MANPATH", "@MANDIR@")
+prepend_path("PYTHONPATH", "@PYTHONDIR@")
 append_path("MANPATH", "") -- the empty entry stands for the system's pages

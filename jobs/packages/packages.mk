@@ -4,6 +4,7 @@ datadir        ?= $(PREFIX)/share
 mandir         ?= $(datadir)/man
 docdir         ?= $(datadir)/doc/dgemm_ooc
 completionsdir ?= $(datadir)/bash-completion/completions
+pythondir      ?= $(PREFIX)/lib/python3/dist-packages
 jobsdir        := $(datadir)/dgemm_ooc/jobs
 modulesdir     := $(datadir)/dgemm_ooc/modulefiles
 # With build/ on PATH, man finds them there.
@@ -11,9 +12,10 @@ PAGES          := $(patsubst jobs/packages/man/%,$(BUILD)/man/man1/%,$(wildcard 
 MODULE         := $(BUILD)/$(VERSION).lua
 SOURCED        := jobs/common.sh
 SCRIPTS        := $(patsubst %,$(BUILD)/%,$(filter-out $(SOURCED),$(wildcard jobs/*.sh)))
+MODULES        := $(wildcard src/python/dgemm_ooc/*.py) src/python/dgemm_ooc/py.typed
 RELEASE        := dgemm_ooc-$(VERSION)
 
-.PHONY: install uninstall dist deb
+.PHONY: install uninstall dist deb wheel
 
 # $(call installed,DO) is $(call DO,mode,folder,files) for everything that is installed.
 define installed
@@ -24,10 +26,12 @@ $(call $(1),755,$(jobsdir),$(SCRIPTS))
 $(call $(1),644,$(jobsdir),$(wildcard $(SOURCED)))
 $(call $(1),644,$(jobsdir)/machines,$(wildcard jobs/machines/*.json))
 $(call $(1),644,$(modulesdir)/dgemm_ooc,$(MODULE))
+$(call $(1),644,$(pythondir)/dgemm_ooc,$(MODULES))
 $(call $(1),644,$(docdir),README.md LICENSE)
 $(call $(1),644,$(docdir)/io,io/README.md)
 $(call $(1),644,$(docdir)/kernels,kernels/README.md)
 $(call $(1),644,$(docdir)/jobs,jobs/README.md)
+$(call $(1),644,$(docdir)/python,src/python/README.md)
 endef
 put  = $(if $(3),install -D -m $(1) -t "$(DESTDIR)$(2)" $(3))
 drop = @cd "$(DESTDIR)$(2)" 2>/dev/null && rm -f $(notdir $(3)) || true
@@ -39,8 +43,9 @@ install: all $(PAGES) $(MODULE) $(SCRIPTS)
 # Shared folders are kept, and so are the project's own if they contain other files.
 uninstall:
 	$(call installed,drop)
+	rm -rf "$(DESTDIR)$(pythondir)/dgemm_ooc/__pycache__"
 	-for d in "$(jobsdir)/machines" "$(jobsdir)" "$(modulesdir)/dgemm_ooc" "$(modulesdir)" "$(datadir)/dgemm_ooc" \
-	  "$(docdir)/io" "$(docdir)/kernels" "$(docdir)/jobs" "$(docdir)"; do rm -df "$(DESTDIR)$$d"; done
+	  "$(pythondir)/dgemm_ooc" "$(docdir)/io" "$(docdir)/kernels" "$(docdir)/jobs" "$(docdir)/python" "$(docdir)"; do rm -df "$(DESTDIR)$$d"; done
 
 # The manual, which can be read before it is installed.
 all: $(PAGES)
@@ -50,7 +55,7 @@ LADDER := $(shell sed -n -e '/CPU, cpu/q' -e 's/^ *KERNEL([A-Z0-9_]*, *\([a-z0-9
 
 # These are regenerated each time, since the folders may have changed.
 FILL = @rm -f $@; sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
-            -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@DOCDIR@|$(docdir)|' -e 's|@KERNELS@|$(LADDER)|' $< >$@
+            -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@PYTHONDIR@|$(pythondir)|' -e 's|@DOCDIR@|$(docdir)|' -e 's|@KERNELS@|$(LADDER)|' $< >$@
 $(PAGES): $(BUILD)/man/man1/%: jobs/packages/man/% FORCE
 	@mkdir -p $(@D)
 	$(FILL)
@@ -63,6 +68,16 @@ $(SCRIPTS): $(BUILD)/jobs/%.sh: jobs/%.sh FORCE
 dist:
 	@test -e .git || { echo "make dist: only in a git repository, of whose HEAD it makes the tarball" >&2; exit 1; }
 	git archive --prefix=$(RELEASE)/ -o $(DIST)/$(RELEASE).tar.gz HEAD
+
+# The Python package alone, which finds the program in PATH.  Built in a copy, since setuptools writes beside its sources.
+WHEELPYTHON ?= $(call python_with,setuptools$(,) wheel$(,) pip,$(PYTHON))
+wheel: | $(filter needs-wheel,$(NEEDS))
+	@rm -rf $(BUILD)/python
+	@mkdir -p $(BUILD)/python/dgemm_ooc
+	@cp src/python/pyproject.toml src/python/README.md LICENSE $(BUILD)/python
+	@cp $(MODULES) $(BUILD)/python/dgemm_ooc
+	@$(WHEELPYTHON) -m pip wheel -q --no-index --no-build-isolation --no-deps -w $(BUILD)/dist $(BUILD)/python
+	@ls $(BUILD)/dist/*-$(VERSION)-*.whl
 
 # A Debian package of HEAD, built in the unpacked tarball, where debian/ is at the top.
 DEB := $(BUILD)/deb

@@ -33,7 +33,9 @@ def test_install_and_uninstall(tmp_path, name):
         *(f"{name}/share/dgemm_ooc/jobs/{path.relative_to(ROOT / 'jobs')}" for path in jobs),
         f"{name}/share/dgemm_ooc/modulefiles/dgemm_ooc/{VERSION}.lua",
         f"{name}/share/doc/dgemm_ooc/LICENSE", f"{name}/share/doc/dgemm_ooc/README.md",
-        *(f"{name}/share/doc/dgemm_ooc/{folder}/README.md" for folder in ("io", "kernels", "jobs"))}
+        *(f"{name}/lib/python3/dist-packages/dgemm_ooc/{path.name}" for path in [*ROOT.glob("src/python/dgemm_ooc/*.py"),
+                                                                                 Path("py.typed")]),
+        *(f"{name}/share/doc/dgemm_ooc/{folder}/README.md" for folder in ("io", "kernels", "jobs", "python"))}
     for program in PROGRAMS:
         assert filecmp.cmp(BUILD / program, tmp_path / f"opt/{name}/bin" / program, shallow=False)
     multiplies(tmp_path / f"opt/{name}/bin", tmp_path)
@@ -42,9 +44,11 @@ def test_install_and_uninstall(tmp_path, name):
         assert script.name == "common.sh" or {f'DGEMM_OOC="/opt/{name}/share/dgemm_ooc"',
                                               f'PROGRAM="/opt/{name}/bin/dgemm_ooc"'} < set(lines)
 
+    (tmp_path / f"opt/{name}/lib/python3/dist-packages/dgemm_ooc/__pycache__").mkdir()
     make("uninstall", *where)
     assert {str(p.relative_to(tmp_path / "opt")) for p in (tmp_path / "opt").rglob("*")} == {
-        name, f"{name}/bin", f"{name}/share", f"{name}/share/doc", f"{name}/share/bash-completion",
+        name, *(f"{name}/lib{end}" for end in ("", "/python3", "/python3/dist-packages")), f"{name}/bin", f"{name}/share",
+        f"{name}/share/doc", f"{name}/share/bash-completion",
         f"{name}/share/bash-completion/completions", "man", "man/man1"}
 
 
@@ -92,13 +96,13 @@ def test_completion(prefix, tmp_path, line, offered):
 def test_module(prefix, tmp_path):
     script = f"""source {LMOD}; unset MANPATH; before=$PATH
         module use {prefix}/share/dgemm_ooc/modulefiles; module load dgemm_ooc
-        dgemm_ooc --version; echo "$MANPATH"; module -t list 2>&1
+        dgemm_ooc --version; echo "$MANPATH$PYTHONPATH"; module -t list 2>&1
         module unload dgemm_ooc; [ "$PATH" = "$before" ]"""
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True,
                           env=environment(HOME=str(tmp_path), PATH="/usr/bin:/bin"))
     assert done.returncode == 0, done.stderr
     assert f"dgemm_ooc {VERSION} (" in done.stdout and f"\ndgemm_ooc/{VERSION}\n" in done.stdout
-    assert f"{prefix}/share/man:" in done.stdout
+    assert f"{prefix}/share/man:" in done.stdout and f"{prefix}/lib/python3/dist-packages\n" in done.stdout
 
 
 def recipe(monkeypatch):

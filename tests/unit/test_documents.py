@@ -11,12 +11,13 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/bench")]
 import runs  # noqa: E402
 from cases import each  # noqa: E402
 
-DOCUMENTS = [*(ROOT / folder / "README.md" for folder in (".", "src", "io", "kernels", "jobs", "tests", "tests/bench")),
-             ROOT / "src/EXTENDING.md"]
+DOCUMENTS = [*(ROOT / folder / "README.md" for folder in (".", "src", "src/python", "io", "kernels", "jobs", "tests",
+                                                          "tests/bench")), ROOT / "src/EXTENDING.md"]
 PAGES = sorted((ROOT / "jobs/packages/man").glob("*.1"))
 PLAIN = [*DOCUMENTS, *PAGES]  # in short sentences and lines
 FOLDERS = ("src", "io", "kernels", "jobs", "tests")
-LINES = {"README.md": 120, "tests/bench/README.md": 250, "src/EXTENDING.md": 200}  # at most
+LINES = {"README.md": 120, "tests/bench/README.md": 250, "src/EXTENDING.md": 200,  # at most
+         "src/python/README.md": 160}
 COLUMNS = 100
 MEDIAN, MOST = 14, 25  # words of a sentence; nine of ten have at most so many
 OTHERS = {"hdf5.h"}  # files of libraries

@@ -5,7 +5,10 @@ import signal
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ._result import Result
+    from ._run import Run
 
 
 class Error(RuntimeError):
@@ -41,13 +44,14 @@ class Stopped(Error):
     """
 
     done: float = 0.0
-    _again: Optional[Callable[[], Result]] = None
+    _again: Callable[[Run], Result]
 
-    def resume(self) -> Result:
-        """Go on where the run has stopped.  Blocks like the call that was stopped."""
-        if self._again is None:
-            raise UsageError("this run cannot be resumed; call the function once more")
-        return self._again()
+    def resume(self, **run: Unpack[Run]) -> Result:
+        """Go on where the run has stopped.  Blocks like the call that was stopped.
+
+        Keywords replace those of the call: `resume(max_time=None, ranks=4)`.
+        """
+        return self._again(run)
 
 
 class NotCheckedWarning(UserWarning):

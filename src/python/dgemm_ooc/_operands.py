@@ -156,7 +156,7 @@ class Scratch:
         return text.replace(f"{self.path}/", "").replace(".h5:/array", "")
 
 
-def folder_for(size: float) -> str:
+def folder_for(size: int) -> str:
     """In memory if half of what is free there holds so many bytes, else the temporary folder."""
     try:
         free = shutil.disk_usage(_MEMORY).free
@@ -198,5 +198,5 @@ def _write(path: Path, item: Matrix, fill: bool) -> None:
             for start in range(0, array.shape[0] if fill else 0, rows):
                 data[start:start + rows] = array[start:start + rows]
     except OSError as reason:
-        raise ResourceError(f"{item.name} cannot be written to {path.parent} ({reason}): write it to an "
-                            "HDF5 file, and name that") from None
+        raise ResourceError(f"{item.name} cannot be written to {path.parent} ({reason}): write it to "
+                            "an HDF5 file, and name that") from None

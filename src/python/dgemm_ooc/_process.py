@@ -7,7 +7,6 @@ import re
 import selectors
 import signal
 import subprocess
-import time
 from collections import deque
 from typing import Callable, Deque, Dict, List, NamedTuple, Optional, Sequence
 
@@ -21,7 +20,7 @@ _LIVE = re.compile(r"\[[\d:]+\] (.+?) ([\d.]+)%(?:  eta ([\d:]+|\?))?")
 _END = re.compile(rb"\r|\n|\x1b\[K")
 _PREFIX = "dgemm_ooc: "
 _KEPT = 100  # lines of standard error, of which an exception is made
-_GRACE = 5.0  # seconds between a request to end and the end
+_ATTEMPTS, _GRACE = 3, 3.0  # to end it by a request, and seconds after each
 
 
 class Ended(NamedTuple):
@@ -114,15 +113,20 @@ def _pump(process: subprocess.Popen[bytes], listener: Listener) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """At once, with all that it has started."""
-    process.terminate()
-    deadline = time.monotonic() + _GRACE
-    while process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    """At once, with all that it has started.  The program counts what comes seconds later."""
     try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+        for _ in range(_ATTEMPTS):
+            process.terminate()
+            try:
+                process.wait(_GRACE)
+                return
+            except subprocess.TimeoutExpired:
+                pass
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def run(command: Sequence[str], environment: Dict[str, str], listener: Listener,

@@ -43,8 +43,6 @@ class Result:
             dtype, shape, offset = data.dtype, data.shape, data.id.get_offset()
         if dtype.names:  # complex numbers under the names of another language
             dtype = np.dtype(f"c{dtype.itemsize}")
-        if offset is None:  # nothing was written, since C has no elements
-            return np.empty(shape, dtype)
         return np.memmap(self.path.rsplit(":/", 1)[0], dtype, "r", offset, shape)
 
     @property

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 
-_STOPPED, _NOT_CHECKED = 75, 6
+_NOT_CHECKED = 6  # the exit status of a C that is complete all the same
 # Options that the package gives itself, and what has their values.
 _OURS = {"--report": "Result.report", "--html": "Result", "--progress": "progress=",
          "--output": "out=", "-o": "out=", "-n": "plan()", "--dry-run": "plan()",
@@ -108,65 +108,68 @@ def request_of(function: Callable[..., Result]) -> Callable[..., Request]:
                         "as plan(matmul, a, b)") from None
 
 
+class Start:
+    """How a command is started: what the keywords of a run mean here and now."""
+
+    def __init__(self, run: Run, dry: bool = False) -> None:
+        ranks, launcher = _ranks(run.get("ranks")), run.get("launcher", "auto")
+        self.options = _words_of(run)
+        self.program = _program.find_program(run.get("program"))
+        self.launcher = [] if dry else _program.launch(launcher, ranks, self.program)
+        self.is_local = _program.is_local(launcher, self.launcher)
+        self.stop = _stop_signal(self.launcher, self.program)
+        self.progress: Progress = False if dry else run.get("progress")
+        if dry and ranks is not None:
+            self.options += ["--ranks", str(ranks)]
+
+
 class Job:
-    """A command line that is ready to be started, as often as it takes."""
+    """A request whose operands are in files, and which can be started as often as it takes."""
 
     def __init__(self, request: Request, dry: bool = False) -> None:
-        run = request.run
-        self._progress = run.get("progress")
-        ranks = _ranks(run.get("ranks"))
-        options = _words_of(run)
-        self._program = _program.find_program(run.get("program"))
-        launcher = run.get("launcher", "auto")
-        words = [] if dry else _program.launch(launcher, ranks, self._program)
-        self._stop = _stop_signal(words, self._program)
-        out = _output(request)
-        local = dry or _program.is_local(launcher, words)
-        self.scratch = Scratch(_scratch_folder(request, out, local))
+        self._request = request
+        self._start = Start(request.run, dry)
+        out, first = _output(request), _first_file(request)
+        self._scratch = Scratch(_scratch_folder(request, out or first, self._start.is_local))
         try:
-            names = _operands.names(request.matrices, self.scratch, fill=not dry)
+            names = _operands.names(request.matrices, self._scratch, fill=not dry)
         except BaseException:
-            self.scratch.close()
+            self._scratch.close()
             raise
-        first = _first_file(request)
-        if out or not first:
-            where = ["--output", out or str(self.scratch.path / "C.h5")]
-        else:
-            where = [first]  # beside it is where the program puts C
-        self._matrices = request.matrices  # whose temporary files have to last
-        if dry and ranks is not None:
-            options += ["--ranks", str(ranks)]
-        self._command = [*words, self._program, *request.words, *_operand_words(names),
-                         *where, *options]
+        if not out and not first:
+            out = str(self._scratch.path / "C.h5")
+        # Without --output the program puts C beside the file that it is given.
+        where = ["--output", out] if out else [first or ""]
+        self._words = [*request.words, *_operand_words(names), *where]
 
     def run(self) -> Result:
         """Multiply, and wait."""
-        ended = self._start(["--html", str(self.scratch.path / "run.html")])
-        page = self._take("run.html")
-        return self._result(ended, page)
+        ended = self._run(["--html", str(self._scratch.path / "run.html")])
+        return self._result(ended, self.run, self._take("run.html"))
+
+    def check(self) -> Result:
+        return self._result(self._run(["--check-only"]), self.check)
 
     def plan(self) -> Plan:
-        ended = self._start(["--dry-run"])
+        ended = self._run(["--dry-run"])
         report = self._report()
-        self.scratch.close()
+        self._scratch.close()
         if ended.status:
             raise error_of(ended.status, ended.complaints)
         return Plan(ended.said.rstrip("\n"), report)
 
-    def check(self) -> Result:
-        return self._result(self._start(["--check-only"]), "")
-
-    def _start(self, words: List[str]) -> _process.Ended:
-        shown = display(self._progress) if "--dry-run" not in words else Silent()
-        silent = "never" if self._progress is False else "auto"
-        progress = ["--progress", "always" if shown.live else silent]
-        report = ["--report", str(self.scratch.path / "report.json")]
-        listener = _process.Listener(shown, self.scratch.plain)
+    def _run(self, words: List[str]) -> _process.Ended:
+        start = self._start
+        shown = display(start.progress)
+        quiet = "never" if start.progress is False else "auto"
+        words = [*start.launcher, start.program, *self._words, *start.options, *words,
+                 "--progress", "always" if shown.live else quiet,
+                 "--report", str(self._scratch.path / "report.json")]
+        listener = _process.Listener(shown, self._scratch.plain)
         try:
-            return _process.run([*self._command, *words, *progress, *report],
-                                _program.environment(), listener, self._stop)
+            return _process.run(words, _program.environment(), listener, start.stop)
         except BaseException:
-            self.scratch.close()
+            self._scratch.close()
             raise
         finally:
             shown.close()
@@ -179,7 +182,7 @@ class Job:
 
     def _take(self, name: str) -> str:
         """What the program has written to a temporary file, if it has, which is removed."""
-        path = self.scratch.path / name
+        path = self._scratch.path / name
         try:
             text = path.read_text()
             path.unlink()
@@ -187,31 +190,37 @@ class Job:
             return ""
         return text
 
-    def _result(self, ended: _process.Ended, page: str) -> Result:
+    def _result(self, ended: _process.Ended, act: Callable[[], Result], page: str = "") -> Result:
         report = self._report()
         if ended.status not in (0, _NOT_CHECKED):
-            self._fail(ended, report)
+            self._fail(ended, report, act)
         c = report["matrices"]["C"]
         path = f"{c['file']}:/{c['dataset'].lstrip('/')}"
-        result = Result(path, report, page, self.scratch)
         if ended.status == _NOT_CHECKED:
             warnings.warn(f"{path} is not checked: {report.get('finding', ended.complaints)}",
                           NotCheckedWarning, stacklevel=4)
-        for name in "abcmx":
-            (self.scratch.path / f"{name}.h5").unlink(missing_ok=True)
-        if Path(c["file"]).parent != self.scratch.path:
-            self.scratch.close()
-        return result
+        if Path(c["file"]).parent != self._scratch.path:
+            self._scratch.close()
+        for item in self._request.matrices:
+            (self._scratch.path / f"{item.name}.h5").unlink(missing_ok=True)
+        return Result(path, report, page, self._scratch)
 
-    def _fail(self, ended: _process.Ended, report: Dict[str, Any]) -> NoReturn:
-        message = self.scratch.plain("\n".join(report.get("errors", []))) or ended.complaints
+    def _fail(self, ended: _process.Ended, report: Dict[str, Any],
+              act: Callable[[], Result]) -> NoReturn:
+        message = self._scratch.plain("\n".join(report.get("errors", []))) or ended.complaints
         error = error_of(ended.status, message)
         if isinstance(error, Stopped):
             error.done = float(report.get("done", 0))
-            error._again = self.run
+            error._again = functools.partial(self._resume, act)
         else:
-            self.scratch.close()
+            self._scratch.close()
         raise error
+
+    def _resume(self, act: Callable[[], Result], run: Run) -> Result:
+        """The same once more, with these keywords in the place of those that were given."""
+        refuse_unknown("resume", run)
+        self._start = Start({**self._request.run, **run})
+        return act()
 
 
 def _ranks(ranks: Any) -> Optional[int]:
@@ -273,14 +282,13 @@ def _first_file(request: Request) -> Optional[str]:
     return next((item.file for item in request.matrices if item.array is None), None)
 
 
-def _scratch_folder(request: Request, out: Optional[str], local: bool) -> str:
-    """Where arrays and a temporary C fit; where all computers of a run see them, if these are more."""
-    beside = out or _first_file(request)
+def _scratch_folder(request: Request, beside: Optional[str], local: bool) -> str:
+    """Where arrays fit, and C if it is beside no file; other computers see it if there are any."""
     if not local:
         return os.path.dirname(_operands.split(beside)[0]) if beside else os.getcwd()
     arrays = [item.array for item in request.matrices if item.array is not None]
-    size = float(sum(array.nbytes for array in arrays))
+    size = sum(array.nbytes for array in arrays)
     if not beside:
         m, n = request.size()
-        size += 16.0 * m * n
+        size += 16 * m * n
     return _operands.folder_for(size)
