@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union, cast
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
 
 import h5py
 import numpy as np
@@ -55,10 +55,11 @@ class Matrix:
             return self.array.shape
         try:
             with h5py.File(self.file, "r") as file:
-                return cast(Tuple[int, ...], file[self.dataset].shape)
-        except (OSError, KeyError, AttributeError) as reason:
+                rows, columns = file[self.dataset].shape
+                return int(rows), int(columns)
+        except (OSError, KeyError, AttributeError, TypeError, ValueError) as reason:
             raise InputError(f"{self.name}: the extents of {self.word} cannot be read ({reason}): "
-                             "name a dataset by FILE.h5:/path") from None
+                             "name a dataset of two dimensions by FILE.h5:/path") from None
 
     def laid_out(self, trans: str) -> Tuple[Matrix, str]:
         """An array in columns as its transpose, which is in rows, and the transposition of that."""
@@ -198,5 +199,5 @@ def _write(path: Path, item: Matrix, fill: bool) -> None:
             for start in range(0, array.shape[0] if fill else 0, rows):
                 data[start:start + rows] = array[start:start + rows]
     except OSError as reason:
-        raise ResourceError(f"{item.name} cannot be written to {path.parent} ({reason}): write it to "
-                            "an HDF5 file, and name that") from None
+        raise ResourceError(f"{item.name} cannot be written to {path.parent} ({reason}): write it "
+                            "to an HDF5 file, and name that") from None

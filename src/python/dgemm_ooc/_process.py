@@ -16,7 +16,7 @@ from ._progress import Silent
 log = logging.getLogger("dgemm_ooc")
 log.addHandler(logging.NullHandler())
 
-_LIVE = re.compile(r"\[[\d:]+\] (.+?) ([\d.]+)%(?:  eta ([\d:]+|\?))?")
+_PROGRESS = re.compile(r"\[[\d:]+\] (.+?)(?: ([\d.]+)%(?:  eta ([\d:]+|\?))?|  for )")
 _END = re.compile(rb"\r|\n|\x1b\[K")
 _PREFIX = "dgemm_ooc: "
 _KEPT = 100  # lines of standard error, of which an exception is made
@@ -65,12 +65,13 @@ class Listener:
             log.info("%s", line)
 
     def error(self, line: str) -> None:
-        live = _LIVE.match(line)
-        if live:
-            self._shown.update(live[1], float(live[2]) / 100, _seconds(live[3]))
-        if line.startswith("["):  # a line a minute where nobody follows
+        now = _PROGRESS.match(line)
+        if now:
+            if now[2]:
+                self._shown.update(now[1], float(now[2]) / 100, _seconds(now[3]))
+            # Where nobody follows it is a line a minute.
             log.log(logging.DEBUG if self._shown.live else logging.INFO, "%s", line)
-        elif line:
+        elif line.strip("-"):  # launchers draw lines
             line = self._plain(line)
             log.warning("%s", line[len(_PREFIX):] if line.startswith(_PREFIX) else line)
             self._complaints.append(line)

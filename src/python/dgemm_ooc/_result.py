@@ -47,8 +47,8 @@ class Result:
 
     @property
     def seconds(self) -> float:
-        """From the start of the product until C was on the disk; 0 if it was there already."""
-        return float(self.report.get("wall_s", 0))
+        """Until C was on the disk, or was checked, without the start; 0 if it was there already."""
+        return float(self.report.get("wall_s", self.report.get("full_check", {}).get("busy_s", 0)))
 
     @property
     def verdict(self) -> Optional[str]:
@@ -65,9 +65,10 @@ class Result:
         return array
 
     def __repr__(self) -> str:
-        about = self.report.get("problem", {})
-        return (f"<dgemm_ooc.Result {self.path}, {about.get('m')}x{about.get('n')}, "
-                f"{self.seconds:.2f} s, {self.verdict or 'without a check'}>")
+        c = self.report["matrices"]["C"]
+        how = (f"{self.seconds:.2f} s, {self.verdict or 'without a check'}" if self.seconds else
+               "made earlier")
+        return f"<dgemm_ooc.Result {self.path}, {c['rows']}x{c['cols']}, {how}>"
 
     def _repr_html_(self) -> Optional[str]:
         """The page of the run in a frame, about 80 kB; none if nothing was computed."""

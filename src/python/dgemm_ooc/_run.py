@@ -290,5 +290,5 @@ def _scratch_folder(request: Request, beside: Optional[str], local: bool) -> str
     size = sum(array.nbytes for array in arrays)
     if not beside:
         m, n = request.size()
-        size += 16 * m * n
+        size += m * n * (16 if any(array.dtype.kind == "c" for array in arrays) else 8)
     return _operands.folder_for(size)
