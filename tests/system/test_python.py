@@ -223,6 +223,26 @@ def test_where_c_goes(file, ab, tmp_path):
     assert not path.parent.exists() and np.allclose(array, ab[0] @ ab[1])
 
 
+def test_a_forked_process_removes_nothing(ab):
+    result = oc.matmul(*ab)
+    child = os.fork()
+    if not child:
+        del result
+        gc.collect()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert np.allclose(result, ab[0] @ ab[1])
+
+
+def test_names_of_files(ab, tmp_path):
+    folder = tmp_path / "a folder: ü"
+    folder.mkdir()
+    file = write(folder / "it's an input, isn't it.h5", **{"a group/x y": ab[0], "B": ab[1]})
+    result = oc.matmul(f"{file}:/a group/x y", f"{file}:/B")
+    assert np.allclose(result, ab[0] @ ab[1]) and result.path == f"{file.with_suffix('')}-C.h5:/C"
+    assert names(folder) == {file.name, f"{file.stem}-C.h5"}
+
+
 def test_result(ab, file):
     result = oc.matmul(file, file, "c.h5", overwrite=True)
     assert isinstance(result.array, np.memmap) and not result.array.flags.writeable
@@ -600,6 +620,7 @@ MISTAKES = {  # what is raised, what its text names, and the call, with a folder
     "a program": (oc.UsageError, "name the file dgemm_ooc", lambda p: oc.matmul(E2, E2, program=p)),
     "an option": (oc.UsageError, "did you mean --t", lambda p: oc.matmul(E2, E2, options=["--tyle", "8x8x8"])),
     "an option of the package": (oc.UsageError, "Result.report", lambda p: oc.matmul(E2, E2, options=["--report=x"])),
+    "an option that computes nothing": (oc.UsageError, "computed nothing", lambda p: oc.gram(E2, options=["--help"])),
     "options as text": (TypeError, "list of words", lambda p: oc.matmul(E2, E2, options="--io direct")),
     "a check of nothing": (TypeError, "give a Result", lambda p: oc.check(None)),
     "a check of no file": (oc.InputError, "there is no output", lambda p: oc.check(p / "none.h5")),

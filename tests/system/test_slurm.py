@@ -2,12 +2,13 @@
 import os
 import re
 import signal
+import sys
 
 import numpy as np
 import pytest
 
 import cluster
-from launch import BUILD, SANITIZED, SRUN, header_of
+from launch import BUILD, ROOT, SANITIZED, SRUN, header_of
 from matrices import output_of, part_of, read, sparse
 from ranks import ALIGNED
 from scripts import SMALL, are_at_work, edited, finish, slowed, submit, submit_array
@@ -71,6 +72,34 @@ def test_tasks_in_cgroups(tmp_path):
         said = {cpus: header_of(source, "srun", "-n1", f"-c{cpus}", SRUN, **slurm.env) for cpus in (1, len(ALL))}
     assert f"a rank may use 1 of {len(ALL)} CPUs" in said[1] and f"with {len(ALL)} for each about" in said[1]
     assert "Note" not in said[len(ALL)]
+
+
+IN_PYTHON = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "src/python")!r})
+import numpy, dgemm_ooc
+for ranks in None, 2:
+    try:
+        result = dgemm_ooc.matmul(numpy.eye(9), numpy.eye(9), ranks=ranks, program={str(BUILD / "dgemm_ooc")!r})
+        print(result.report["machine"]["ranks"], numpy.array_equal(result, numpy.eye(9)), flush=True)
+    except dgemm_ooc.UsageError as error:
+        print(error, flush=True)
+"""
+
+
+@pytest.mark.parametrize("words", [["salloc", "-n2"], ["sbatch", "--wait", "-n2", "--output=log"], ["srun", "-n2"]],
+                         ids=lambda words: words[0])
+def test_python(slurm, tmp_path, words):
+    """The Python package starts ranks by srun in an allocation; Pythons that srun has started are refused."""
+    script = tmp_path / "script.py"
+    script.write_text(f"#!{sys.executable}{IN_PYTHON}")
+    script.chmod(0o755)
+    done = slurm.run(*words, script, cwd=tmp_path)
+    said = (tmp_path / "log").read_text() if words[0] == "sbatch" else done.stdout
+    if words[0] == "srun":
+        assert said.count("start one Python without a launcher") == 4, said + done.stderr
+    else:
+        assert done.returncode == 0 and said == "1 True\n2 True\n", said + done.stderr
 
 
 def test_three_restarts(slurm, reference, source):

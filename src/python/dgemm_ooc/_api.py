@@ -27,7 +27,8 @@ _TYPES = {"f8": "d", "f4": "s", "c16": "z", "c8": "c"}
 @product
 def matmul(a: Operand, b: Operand, /, out: Output = None, *, alpha: Scalar = 1.0,
            beta: Scalar = 0.0, c: Optional[Operand] = None, trans_a: Trans = False,
-           trans_b: Trans = False, dtype: DTypeLike = None, **run: Unpack[Run]) -> Request:
+           trans_b: Trans = False, dtype: Optional[DTypeLike] = None,
+           **run: Unpack[Run]) -> Request:
     """The product alpha op(A) op(B) + beta C.  Blocks until it is complete.
 
     Parameters
@@ -58,7 +59,7 @@ def matmul(a: Operand, b: Operand, /, out: Output = None, *, alpha: Scalar = 1.0
     Examples
     --------
     >>> a, b = numpy.ones((3, 4)), numpy.ones((5, 4))
-    >>> dgemm_ooc.matmul(a, b, alpha=2, trans_b=True).array[0, 0]
+    >>> float(dgemm_ooc.matmul(a, b, alpha=2, trans_b=True).array[0, 0])
     8.0
     >>> dgemm_ooc.matmul("input.h5:/A", "input.h5:/B", "product.h5").path
     '.../product.h5:/C'
@@ -79,7 +80,7 @@ def matmul(a: Operand, b: Operand, /, out: Output = None, *, alpha: Scalar = 1.0
 @product
 def gram(a: Operand, /, out: Output = None, *, axis: int = 0, center: Optional[str] = None,
          scale: Optional[str] = None, nan: Optional[str] = None, alpha: Scalar = 1.0,
-         triangle: str = "full", dtype: DTypeLike = None, **run: Unpack[Run]) -> Request:
+         triangle: str = "full", dtype: Optional[DTypeLike] = None, **run: Unpack[Run]) -> Request:
     """The product of a matrix with its own transpose, in half of the time where that is faster.
 
     Blocks until it is complete.
@@ -127,7 +128,7 @@ def gram(a: Operand, /, out: Output = None, *, axis: int = 0, center: Optional[s
 
 @product
 def cov(m: Operand, /, out: Output = None, *, rowvar: bool = True, ddof: int = 1,
-        dtype: DTypeLike = None, **run: Unpack[Run]) -> Request:
+        dtype: Optional[DTypeLike] = None, **run: Unpack[Run]) -> Request:
     """The covariances of the variables, as numpy.cov computes them.  Blocks until all are there.
 
     Parameters
@@ -166,8 +167,8 @@ def cov(m: Operand, /, out: Output = None, *, rowvar: bool = True, ddof: int = 1
 
 
 @product
-def corrcoef(x: Operand, /, out: Output = None, *, rowvar: bool = True, dtype: DTypeLike = None,
-             **run: Unpack[Run]) -> Request:
+def corrcoef(x: Operand, /, out: Output = None, *, rowvar: bool = True,
+             dtype: Optional[DTypeLike] = None, **run: Unpack[Run]) -> Request:
     """The correlations of the variables, as numpy.corrcoef computes them, but not clipped to 1.
 
     Blocks until all are there.
@@ -299,7 +300,7 @@ def _scalar(name: str, value: Scalar) -> str:
     return repr(number.real) if not number.imag else f"{number.real!r}{number.imag:+}i"
 
 
-def _type(dtype: DTypeLike) -> List[str]:
+def _type(dtype: Optional[DTypeLike]) -> List[str]:
     if dtype is None:
         return []
     try:

@@ -138,6 +138,12 @@ def _usable(array: NDArray[Any], name: str) -> NDArray[Any]:
     return array
 
 
+def _remove(path: str, owner: int) -> None:
+    """Not from a process that was forked, and has a copy of the object."""
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 class Scratch:
     """A folder for temporary files, which is removed with this object."""
 
@@ -147,7 +153,7 @@ class Scratch:
         except OSError as reason:
             raise InputError(f"no temporary folder can be made in {folder} ({reason.strerror}): "
                              "give out= in a folder that you may write") from None
-        self._remove = weakref.finalize(self, shutil.rmtree, str(self.path), ignore_errors=True)
+        self._remove = weakref.finalize(self, _remove, str(self.path), os.getpid())
 
     def close(self) -> None:
         self._remove()

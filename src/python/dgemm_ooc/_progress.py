@@ -10,7 +10,7 @@ Callback = Callable[[float, Optional[float]], object]
 Progress = Union[None, bool, Callback]
 
 _PATIENCE = 1.0  # seconds until a bar appears
-_WIDTH = 40
+_WIDTH = 25  # of the bar, so that the line fits a terminal of 80 columns
 # What takes most of the time, of a run and of a check: only these are told to a function.
 _MAIN = ("product", "full check of the files")
 

@@ -194,6 +194,9 @@ class Job:
         report = self._report()
         if ended.status not in (0, _NOT_CHECKED):
             self._fail(ended, report, act)
+        if not report:
+            self._scratch.close()
+            raise UsageError("the program has computed nothing: leave options such as --help out")
         c = report["matrices"]["C"]
         path = f"{c['file']}:/{c['dataset'].lstrip('/')}"
         if ended.status == _NOT_CHECKED:
