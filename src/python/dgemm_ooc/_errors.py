@@ -58,7 +58,8 @@ class NotCheckedWarning(UserWarning):
     """C is complete, but even an error of the size of a typical element may have been missed."""
 
 
-_CLASSES = {2: UsageError, 3: InputError, 4: ResourceError, 5: CheckError, 75: Stopped}
+STOPPED = 75
+_CLASSES = {2: UsageError, 3: InputError, 4: ResourceError, 5: CheckError, STOPPED: Stopped}
 
 
 def error_of(status: int, message: str) -> Error:

@@ -10,6 +10,7 @@ import subprocess
 from collections import deque
 from typing import Callable, Deque, Dict, List, NamedTuple, Optional, Sequence
 
+from ._errors import STOPPED
 from ._program import cannot_start
 from ._progress import Silent
 
@@ -144,12 +145,13 @@ def run(command: Sequence[str], environment: Dict[str, str], listener: Listener,
         raise cannot_start(command[0], reason) from None
     with process:
         cause = _follow(process, listener, stop)
-    status = process.returncode
-    if cause and status == -stop:  # it had not begun
-        status = 75
-    if cause and (status != 75 or not isinstance(cause, KeyboardInterrupt)):
+    ended = Ended(process.returncode, "\n".join(listener.said), listener.complaints())
+    if cause and ended.status == -stop:
+        ended = Ended(STOPPED, "", "stopped before it began")
+    if cause and (ended.status != STOPPED or not isinstance(cause, KeyboardInterrupt)):
         raise cause
-    return Ended(status, "\n".join(listener.said), listener.complaints())
+    del cause  # whose traceback refers to this: temporary files go when nobody has the exception
+    return ended
 
 
 def _follow(process: subprocess.Popen[bytes], listener: Listener,
@@ -160,13 +162,12 @@ def _follow(process: subprocess.Popen[bytes], listener: Listener,
         process.wait()
         return None
     except BaseException as reason:  # Ctrl-C, or what a callback or a handler of the log raises
-        cause = reason
-    try:
-        listener.hide()
-        process.send_signal(stop)
-        _pump(process, listener)
-        process.wait()
-    except BaseException:
-        _end(process)
-        raise
-    return cause
+        try:
+            listener.hide()
+            process.send_signal(stop)
+            _pump(process, listener)
+            process.wait()
+        except BaseException:
+            _end(process)
+            raise
+        return reason

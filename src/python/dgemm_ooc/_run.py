@@ -35,7 +35,7 @@ Output = Union[None, str, "os.PathLike[str]"]
 
 
 class Run(TypedDict, total=False):
-    """How a call is run; each keyword is an option of the program, unless README.md says more."""
+    """How a call is run: help(dgemm_ooc) describes each keyword."""
 
     ranks: Optional[int]
     launcher: _program.Launcher
@@ -217,7 +217,10 @@ class Job:
             error._again = functools.partial(self._resume, act)
         else:
             self._scratch.close()
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # whose traceback refers to this, too
 
     def _resume(self, act: Callable[[], Result], run: Run) -> Result:
         """The same once more, with these keywords in the place of those that were given."""
