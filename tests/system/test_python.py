@@ -604,7 +604,8 @@ MISTAKES = {  # what is raised, what its text names, and the call, with a folder
     "a triangle": (oc.UsageError, "give 'full' or 'lower'", lambda p: oc.gram(E2, triangle="upper")),
     "a type": (oc.UsageError, "give float64", lambda p: oc.gram(E2, dtype="i4")),
     "no type": (oc.UsageError, "give float64", lambda p: oc.gram(E2, dtype="double double")),
-    "observations of a vector": (oc.InputError, "two dimensions", lambda p: oc.cov(write(p / "a.h5", A=np.ones(3)), ddof=0)),
+    "observations of a vector": (oc.InputError, "two dimensions",
+                                 lambda p: oc.cov(write(p / "a.h5", A=np.ones(3)), ddof=0)),
     "observations of no file": (oc.InputError, "two dimensions", lambda p: oc.cov(p / "a.h5", ddof=0)),
     "too few observations": (oc.UsageError, "below that of the observations, 2", lambda p: oc.cov(E2, ddof=2)),
     "one observation": (oc.InputError, "two observations", lambda p: oc.cov(np.ones((3, 1)))),
@@ -711,7 +712,8 @@ def test_types_are_checked():
     if not mypy:
         pytest.skip("no mypy here")
     done = subprocess.run([mypy, "--strict", "--python-executable", sys.executable, "--cache-dir", "cache",
-                           "--config-file", SOURCE / "pyproject.toml", SOURCE / "dgemm_ooc"], capture_output=True, text=True)
+                           "--config-file", SOURCE / "pyproject.toml", SOURCE / "dgemm_ooc"], capture_output=True,
+                          text=True)
     assert done.returncode == 0, done.stdout
 
 
