@@ -31,7 +31,7 @@ for goal; do
     test-fresh) wanted="$wanted $units mmdebstrap" ;;
     check* | fuzz) wanted="$wanted $units"; need_clang ;;
     soak | test*)
-        wanted="$wanted $units libopenblas-dev mpich libmpich-dev iproute2 debhelper lintian mandoc bash-completion lmod shellcheck
+        wanted="$wanted $units libopenblas-dev mpich libmpich-dev iproute2 debhelper lintian mandoc bash-completion lmod shellcheck gfortran
                 munge slurm-client slurmctld slurmd mmdebstrap python3-pip python3-setuptools python3-wheel"
         [ -z "$mpi" ] || wanted="$wanted libhdf5-openmpi-dev"
         need_clang

@@ -11,4 +11,6 @@ whatis("Description: out-of-core matrix product on MPI ranks and GPUs")
 prepend_path("PATH", "@BINDIR@")
 prepend_path("MANPATH", "@MANDIR@")
 prepend_path("PYTHONPATH", "@PYTHONDIR@")
+prepend_path("LD_LIBRARY_PATH", "@LIBDIR@")
+prepend_path("PKG_CONFIG_PATH", "@LIBDIR@/pkgconfig")
 append_path("MANPATH", "") -- the empty entry stands for the system's pages

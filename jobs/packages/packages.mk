@@ -5,11 +5,14 @@ mandir         ?= $(datadir)/man
 docdir         ?= $(datadir)/doc/dgemm_ooc
 completionsdir ?= $(datadir)/bash-completion/completions
 pythondir      ?= $(PREFIX)/lib/python3/dist-packages
+includedir     ?= $(PREFIX)/include
+libdir         ?= $(PREFIX)/lib
 jobsdir        := $(datadir)/dgemm_ooc/jobs
 modulesdir     := $(datadir)/dgemm_ooc/modulefiles
 # With build/ on PATH, man finds them there.
 PAGES          := $(patsubst jobs/packages/man/%,$(BUILD)/man/man1/%,$(wildcard jobs/packages/man/*.1))
 MODULE         := $(BUILD)/$(VERSION).lua
+PKGCONFIG      := $(BUILD)/dgemm_ooc.pc
 SOURCED        := jobs/common.sh
 SCRIPTS        := $(patsubst %,$(BUILD)/%,$(filter-out $(SOURCED),$(wildcard jobs/*.sh)))
 MODULES        := $(wildcard src/python/dgemm_ooc/*.py) src/python/dgemm_ooc/py.typed
@@ -27,25 +30,30 @@ $(call $(1),644,$(jobsdir),$(wildcard $(SOURCED)))
 $(call $(1),644,$(jobsdir)/machines,$(wildcard jobs/machines/*.json))
 $(call $(1),644,$(modulesdir)/dgemm_ooc,$(MODULE))
 $(call $(1),644,$(pythondir)/dgemm_ooc,$(MODULES))
+$(call $(1),644,$(includedir),src/library/dgemm_ooc.h)
+$(call $(1),644,$(libdir),$(SHARED))
+$(call $(1),644,$(libdir)/pkgconfig,$(PKGCONFIG))
 $(call $(1),644,$(docdir),README.md LICENSE)
 $(call $(1),644,$(docdir)/io,io/README.md)
 $(call $(1),644,$(docdir)/kernels,kernels/README.md)
 $(call $(1),644,$(docdir)/jobs,jobs/README.md)
 $(call $(1),644,$(docdir)/python,src/python/README.md)
+$(call $(1),644,$(docdir)/library,$(wildcard src/library/examples/*))
 endef
 put  = $(if $(3),install -D -m $(1) -t "$(DESTDIR)$(2)" $(3))
 drop = @cd "$(DESTDIR)$(2)" 2>/dev/null && rm -f $(notdir $(3)) || true
 
-install: all $(PAGES) $(MODULE) $(SCRIPTS)
+install: all $(PAGES) $(MODULE) $(PKGCONFIG) $(SCRIPTS)
 	$(call installed,put)
+	@ln -sf $(SONAME) "$(DESTDIR)$(libdir)/libdgemm_ooc.so"
 	@test "$$(id -u)" != 0 || chown -R --reference=$(BUILD) $(BUILD) # as they were before sudo
 
 # Shared folders are kept, and so are the project's own if they contain other files.
 uninstall:
 	$(call installed,drop)
-	rm -rf "$(DESTDIR)$(pythondir)/dgemm_ooc/__pycache__"
+	rm -rf "$(DESTDIR)$(pythondir)/dgemm_ooc/__pycache__" "$(DESTDIR)$(libdir)/libdgemm_ooc.so"
 	-for d in "$(jobsdir)/machines" "$(jobsdir)" "$(modulesdir)/dgemm_ooc" "$(modulesdir)" "$(datadir)/dgemm_ooc" \
-	  "$(pythondir)/dgemm_ooc" "$(docdir)/io" "$(docdir)/kernels" "$(docdir)/jobs" "$(docdir)/python" "$(docdir)"; do rm -df "$(DESTDIR)$$d"; done
+	  "$(pythondir)/dgemm_ooc" "$(docdir)/io" "$(docdir)/kernels" "$(docdir)/jobs" "$(docdir)/python" "$(docdir)/library" "$(libdir)/pkgconfig" "$(docdir)"; do rm -df "$(DESTDIR)$$d"; done
 
 # The manual, which can be read before it is installed.
 all: $(PAGES)
@@ -55,11 +63,13 @@ LADDER := $(shell sed -n -e '/CPU, cpu/q' -e 's/^ *KERNEL([A-Z0-9_]*, *\([a-z0-9
 
 # These are regenerated each time, since the folders may have changed.
 FILL = @rm -f $@; sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
-            -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@PYTHONDIR@|$(pythondir)|' -e 's|@DOCDIR@|$(docdir)|' -e 's|@KERNELS@|$(LADDER)|' $< >$@
+            -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@PYTHONDIR@|$(pythondir)|' -e 's|@LIBDIR@|$(libdir)|' -e 's|@INCLUDEDIR@|$(includedir)|' -e 's|@DOCDIR@|$(docdir)|' -e 's|@KERNELS@|$(LADDER)|' $< >$@
 $(PAGES): $(BUILD)/man/man1/%: jobs/packages/man/% FORCE
 	@mkdir -p $(@D)
 	$(FILL)
 $(MODULE): jobs/packages/modulefile.lua FORCE
+	$(FILL)
+$(PKGCONFIG): src/library/dgemm_ooc.pc FORCE
 	$(FILL)
 $(SCRIPTS): $(BUILD)/jobs/%.sh: jobs/%.sh FORCE
 	@mkdir -p $(@D)

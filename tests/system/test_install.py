@@ -17,6 +17,7 @@ from matrices import multiplies
 
 VERSION = re.search(r"^VERSION +:= (\S+)", (ROOT / "Makefile").read_text(), re.M)[1]
 PROGRAMS = "dgemm_ooc", "h5mat"
+SONAME = f"libdgemm_ooc.so.{VERSION.partition('.')[0]}"
 COMPLETION = Path("/usr/share/bash-completion/bash_completion")
 LMOD = Path("/usr/share/lmod/lmod/init/bash")
 
@@ -33,6 +34,8 @@ def test_install_and_uninstall(tmp_path, name):
         *(f"{name}/share/dgemm_ooc/jobs/{path.relative_to(ROOT / 'jobs')}" for path in jobs),
         f"{name}/share/dgemm_ooc/modulefiles/dgemm_ooc/{VERSION}.lua",
         f"{name}/share/doc/dgemm_ooc/LICENSE", f"{name}/share/doc/dgemm_ooc/README.md",
+        f"{name}/include/dgemm_ooc.h", f"{name}/lib/libdgemm_ooc.so", f"{name}/lib/{SONAME}", f"{name}/lib/pkgconfig/dgemm_ooc.pc",
+        *(f"{name}/share/doc/dgemm_ooc/library/multiply.{end}" for end in ("c", "f90")),
         *(f"{name}/lib/python3/dist-packages/dgemm_ooc/{path.name}" for path in [*ROOT.glob("src/python/dgemm_ooc/*.py"),
                                                                                  Path("py.typed")]),
         *(f"{name}/share/doc/dgemm_ooc/{folder}/README.md" for folder in ("io", "kernels", "jobs", "python"))}
@@ -47,7 +50,7 @@ def test_install_and_uninstall(tmp_path, name):
     (tmp_path / f"opt/{name}/lib/python3/dist-packages/dgemm_ooc/__pycache__").mkdir()
     make("uninstall", *where)
     assert {str(p.relative_to(tmp_path / "opt")) for p in (tmp_path / "opt").rglob("*")} == {
-        name, *(f"{name}/lib{end}" for end in ("", "/python3", "/python3/dist-packages")), f"{name}/bin", f"{name}/share",
+        name, f"{name}/include", *(f"{name}/lib{end}" for end in ("", "/python3", "/python3/dist-packages")), f"{name}/bin", f"{name}/share",
         f"{name}/share/doc", f"{name}/share/bash-completion",
         f"{name}/share/bash-completion/completions", "man", "man/man1"}
 
