@@ -86,7 +86,7 @@ def test_a_sample_that_deceives_is_left(tmp_path, product, at, rows, size, ranks
 @pytest.mark.parametrize("stops", [False, True])
 def test_sums_of_a_sample_that_deceives_are_left(tmp_path, stops):
     """Those that a checkpoint has saved before that was known."""
-    source = make(tmp_path / "input.h5", deceived(64000, 32, 1e6))
+    source = make(tmp_path / "input.h5", deceived(24000, 32, 1e6))
     words = ["--product", "cov", *TALL, "--gpu-memory", "300K"]
     reference, _ = result(source, *words)
     with start_late(source, *words, "--checkpoint", "0.02s", late="20") as process:

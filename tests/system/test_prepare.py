@@ -326,8 +326,7 @@ def test_the_same_bits_everywhere(tmp_path, words, dtype):
     z = report["problem"]
     assert (z["center"], z["scale"]) != ("none", "none") and z["symmetric"]
     small = ["--gpu-memory", "150K", "--host-memory", "8M"]
-    for ranks, more in [(0, ["--symmetric", "off"]), (0, small), (2, small), (3, ["--symmetric", "off", *small]),
-                        (4, []), (5, small), (8, small)]:
+    for ranks, more in [(0, small), (3, ["--symmetric", "off", *small]), (4, []), (8, small)]:
         got, report = result(source, *words, *more, ranks=ranks)
         assert got == reference and report["verdict"] == "PASSED", (ranks, more)
 
