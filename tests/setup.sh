@@ -32,7 +32,7 @@ for goal; do
     check* | fuzz) wanted="$wanted $units"; need_clang ;;
     soak | test*)
         wanted="$wanted $units libopenblas-dev mpich libmpich-dev iproute2 debhelper lintian mandoc bash-completion lmod shellcheck gfortran
-                munge slurm-client slurmctld slurmd mmdebstrap python3-pip python3-setuptools python3-wheel"
+                munge slurm-client slurmctld slurmd mmdebstrap python3-pip python3-setuptools python3-wheel python3-mpi4py"
         [ -z "$mpi" ] || wanted="$wanted libhdf5-openmpi-dev"
         need_clang
         # In which the page of a run is looked at; not a package everywhere.

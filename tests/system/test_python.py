@@ -405,6 +405,42 @@ def test_ctrl_c_saves_and_stops(large, slow, ranks):
     await_end_of(session)
 
 
+RANKS = f"""
+import sys
+sys.path.insert(0, {str(SOURCE)!r})
+import numpy, dgemm_ooc
+BLOCK
+rank = MPI.COMM_WORLD.rank
+assert result.report["machine"]["ranks"] == 3 and result.verdict == "PASSED"
+dgemm_ooc.plan(dgemm_ooc.gram, "input.h5:/A", comm=MPI.COMM_WORLD)
+again = dgemm_ooc.matmul("input.h5:/A", "input.h5:/B", "comm.h5", comm=MPI.COMM_WORLD, overwrite=True,
+                         progress=lambda *now: None)
+assert numpy.array_equal(again.array, result.array)
+for kind, call in [(dgemm_ooc.InputError, lambda: dgemm_ooc.gram("none.h5:/A", comm=MPI.COMM_WORLD)),
+                   (dgemm_ooc.UsageError, lambda: dgemm_ooc.gram(numpy.eye(3), comm=MPI.COMM_WORLD)),
+                   (dgemm_ooc.UsageError, lambda: dgemm_ooc.gram("input.h5:/A", comm=MPI.COMM_WORLD, ranks=3)),
+                   (TypeError, lambda: dgemm_ooc.gram("input.h5:/A", comm=3))]:
+    try:
+        call()
+    except kind as error:
+        print(rank, error)
+"""
+
+
+def test_ranks_of_mpi4py(file):
+    """The example of README.md on three ranks, all of which get the result, and errors."""
+    if MPI == "MPICH" or subprocess.run([sys.executable, "-c", "import mpi4py"], capture_output=True).returncode:
+        pytest.skip("no mpi4py of this MPI here")
+    block, = (block for block in blocks() if "mpi4py" in block)
+    run = subprocess.run(["mpirun", "-n", "3", sys.executable, "-c", RANKS.replace("BLOCK", block)], capture_output=True,
+                         text=True, timeout=PATIENCE)
+    assert run.returncode == 0 and not run.stderr, run.stderr
+    for rank in range(3):
+        mine = [line for line in run.stdout.splitlines() if line.startswith(f"{rank} ")]
+        assert len(mine) == 4 and "none.h5" in mine[0] and "write the arrays" in mine[1], mine
+    assert sorted(names(file.parent)) == ["comm.h5", file.name, "temporary"]
+
+
 @pytest.mark.parametrize("ranks", [None, 2])
 def test_a_second_ctrl_c_ends_it(tmp_path, ranks):
     """A program that takes long to stop."""
@@ -676,6 +712,10 @@ def test_examples(tmp_path):
         assert done.attempted >= 3 and not done.failed
 
 
+def blocks():
+    return re.findall(r"^```python\n(.*?)^```", (SOURCE / "README.md").read_text(), re.M | re.S)
+
+
 def test_readme(tmp_path, monkeypatch):
     """The examples of README.md, one after the other; srun stands for a cluster."""
     srun = tmp_path / "srun"
@@ -683,8 +723,9 @@ def test_readme(tmp_path, monkeypatch):
     srun.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     known = {}
-    for block in re.findall(r"^```python\n(.*?)^```", (SOURCE / "README.md").read_text(), re.M | re.S):
-        exec(block, known)
+    for block in blocks():
+        if "mpi4py" not in block:
+            exec(block, known)
     assert np.allclose(known["kinship"], known["kinship"].array.T) and known["checked"].verdict == "PASSED"
     known.clear()
 

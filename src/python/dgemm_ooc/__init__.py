@@ -14,6 +14,7 @@ These keywords say how a call is run.  Each is an option of the program (man dge
 
 ranks           The number of ranks; None is a run without a launcher.
 launcher        "auto", "none", or the words of a launcher of MPI, to which -n RANKS is added.
+comm            A communicator of mpi4py.  Its ranks call together, and multiply in this process.
 gpu_memory      The limit of each rank, in bytes or as "8G"; also host_memory.
 algo            The kernel.
 verify          "off", "online" (the default), or "full".

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NoReturn, Optional,
                     Sequence, Tuple, TypedDict, Union)
 
-from . import _operands, _process, _program
+from . import _library, _operands, _process, _program
 from ._errors import NotCheckedWarning, Stopped, UsageError, error_of, type_error
 from ._operands import Matrix, Scratch
 from ._progress import Progress, Silent, display
@@ -39,6 +39,7 @@ class Run(TypedDict, total=False):
 
     ranks: Optional[int]
     launcher: _program.Launcher
+    comm: Optional[_library.Comm]
     gpu_memory: Union[None, int, str]
     host_memory: Union[None, int, str]
     algo: Optional[str]
@@ -113,8 +114,12 @@ class Start:
 
     def __init__(self, run: Run, dry: bool = False) -> None:
         ranks, launcher = _ranks(run.get("ranks")), run.get("launcher", "auto")
+        self.comm = run.get("comm")
         self.options = _words_of(run)
         self.program = _program.find_program(run.get("program"))
+        if self.comm is not None:
+            _check_comm(run)
+            launcher = "none"
         self.launcher = [] if dry else _program.launch(launcher, ranks, self.program)
         self.is_local = _program.is_local(launcher, self.launcher)
         self.stop = _stop_signal(self.launcher, self.program)
@@ -129,6 +134,9 @@ class Job:
     def __init__(self, request: Request, dry: bool = False) -> None:
         self._request = request
         self._start = Start(request.run, dry)
+        if self._start.comm is not None and any(item.array is not None for item in request.matrices):
+            raise UsageError("with comm= operands are files, which all ranks see: write the arrays "
+                             "to one first")
         out, first = _output(request), _first_file(request)
         self._scratch = Scratch(_scratch_folder(request, out or first, self._start.is_local))
         try:
@@ -144,7 +152,8 @@ class Job:
 
     def run(self) -> Result:
         """Multiply, and wait."""
-        ended = self._run(["--html", str(self._scratch.path / "run.html")])
+        alone = self._start.comm is None
+        ended = self._run(["--html", str(self._scratch.path / "run.html")] if alone else [])
         return self._result(ended, self.run, self._take("run.html"))
 
     def check(self) -> Result:
@@ -162,11 +171,14 @@ class Job:
         start = self._start
         shown = display(start.progress)
         quiet = "never" if start.progress is False else "auto"
-        words = [*start.launcher, start.program, *self._words, *start.options, *words,
-                 "--progress", "always" if shown.live else quiet,
-                 "--report", str(self._scratch.path / "report.json")]
+        words = [*self._words, *start.options, *words]
+        report = self._scratch.path / "report.json"
         listener = _process.Listener(shown, self._scratch.plain)
         try:
+            if start.comm is not None:
+                return _library.run(words, start.program, start.comm, listener, shown, report)
+            words = [*start.launcher, start.program, *words, "--report", str(report),
+                     "--progress", "always" if shown.live else quiet]
             return _process.run(words, _program.environment(), listener, start.stop)
         except BaseException:
             self._scratch.close()
@@ -227,6 +239,13 @@ class Job:
         refuse_unknown("resume", run)
         self._start = Start({**self._request.run, **run})
         return act()
+
+
+def _check_comm(run: Run) -> None:
+    if not hasattr(run["comm"], "py2f"):
+        raise type_error("comm", run["comm"], "give a communicator of mpi4py")
+    if run.get("ranks") is not None or run.get("launcher", "auto") != "auto":
+        raise UsageError("comm= has its ranks: leave ranks= and launcher= out")
 
 
 def _ranks(ranks: Any) -> Optional[int]:
