@@ -92,6 +92,8 @@ int shared_read_block(struct shared_read *r, const struct block *block, struct e
         else if (read_round(r, block, &cut, i, count, err) == 0)
             goes_on = !r->add_round || r->add_round(r->context, count);
     }
+    if (!err->code && comm_raised(r->comm))
+        err->code = ERROR_ELSEWHERE; /* not all was read */
     if (err->code)
         comm_raise(r->comm);
     return comm_agree(r->comm, err);

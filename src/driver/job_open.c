@@ -116,4 +116,6 @@ void job_close(struct job *job)
 {
     operand_state_free(&job->operands);
     statistics_free(&job->statistics);
+    json_decref(job->journal.product); /* of a job that did not come to its end */
+    job->journal.product = NULL;
 }

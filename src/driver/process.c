@@ -131,7 +131,7 @@ int process_join(struct comm *comm, struct error *err)
     guard();
     if (launcher_ends_mpi() && launched > 1)
         return refuse_singletons(comm, task, launched, err);
-    if (launcher_is_absent() || launcher_ends_mpi()) {
+    if (launcher_needs_no_mpi()) {
         comm_open_alone(comm, end_all);
     } else {
         start_mpi();

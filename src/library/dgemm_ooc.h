@@ -12,17 +12,20 @@
  *     dgemm_ooc_destroy(product);
  *
  * The library does what the program `dgemm_ooc` does, whose manual describes the options, files,
- * checkpoints and the check.  It never ends the process, handles no signal, prints nothing, and
- * leaves environment, locale, working folder and the binding of threads as they are; only where a
- * rank has not even the memory to tell the others that it failed does it call MPI_Abort.
+ * checkpoints and the check.  Variables DGEMM_OOC_... count for it, too.  It never ends the
+ * process, handles no signal, prints nothing, and leaves environment, locale, working folder and
+ * the binding of threads as they are.  Two exceptions: where a rank has not even the memory to tell
+ * the others that it failed, it ends all; and while a file is made that is to replace an output,
+ * the umask is that of a private file.
  *
  * Functions that are marked "collective" are to be called by all ranks of the product, and block
  * until the work is done.  All return a status.  After an error the process goes on, and may use
  * the product again.  Strings that are handed in are copied.
  *
  * Threads: a product belongs to one thread at a time, but for dgemm_ooc_stop.  One product of a
- * process is at work at a time; a second one is refused.  While one is, other threads must call
- * neither HDF5, unless it was built thread-safe, nor MPI, unless it gives MPI_THREAD_MULTIPLE. */
+ * process is at work at a time; a second one is refused, without any MPI.  While one is, other
+ * threads must call neither HDF5, unless it was built thread-safe, nor MPI, unless it gives
+ * MPI_THREAD_MULTIPLE. */
 #ifndef DGEMM_OOC_H
 #define DGEMM_OOC_H
 
@@ -76,7 +79,8 @@ enum dgemm_ooc_status dgemm_ooc_run(dgemm_ooc *product);
 enum dgemm_ooc_status dgemm_ooc_check(dgemm_ooc *product);
 
 /* Ask for a stop: the run saves what is done and returns DGEMM_OOC_STOPPED, on all ranks.  One rank
- * is enough, of any thread or signal handler.  Where none is at work the next run stops at once. */
+ * is enough, of any thread or signal handler.  Where none is at work the next run stops as soon as
+ * it can; one that is done before that is complete. */
 void dgemm_ooc_stop(dgemm_ooc *product);
 
 /* Rank 0, some times a second, from a thread of the library: what the run does now, which share of

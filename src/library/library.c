@@ -2,10 +2,13 @@
 #include <jansson.h>
 #include <locale.h>
 #include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "arguments.h"
@@ -33,7 +36,9 @@ struct listener {
 };
 
 struct dgemm_ooc {
-    struct invocation command; /* its ranks stay from call to call */
+    struct invocation command; /* of the newest call */
+    bool created;
+    MPI_Comm ranks; /* MPI_COMM_NULL: this process alone */
     pid_t process;
     atomic_bool stops; /* the run at work, or the next one */
     int count;         /* of the words */
@@ -53,17 +58,32 @@ int dgemm_ooc_version(void)
     return DGEMM_OOC_VERSION;
 }
 
+static char version[512];
+
+static void keep_version(void)
+{
+    snprintf(version, sizeof version, "%s", version_text());
+}
+
 const char *dgemm_ooc_version_text(void)
 {
-    return version_text();
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, keep_version);
+    return version;
+}
+
+static bool mpi_runs(void)
+{
+    int started, ended;
+    MPI_Initialized(&started);
+    MPI_Finalized(&ended);
+    return started && !ended;
 }
 
 /* Where a rank cannot tell the others that it failed. */
 static void __attribute__((noreturn)) end_all(int code)
 {
-    int started;
-    MPI_Initialized(&started);
-    if (started)
+    if (mpi_runs())
         MPI_Abort(MPI_COMM_WORLD, code);
     abort();
 }
@@ -132,49 +152,43 @@ static int no_memory(dgemm_ooc *product)
     return error_no_memory(&product->command.err, "a product");
 }
 
-/* Open the ranks, where MPI can be used. */
-static void open_ranks(dgemm_ooc *product, const int *ranks)
+/* Take the ranks, where MPI can be used. */
+static void take_ranks(dgemm_ooc *product, int handle)
 {
     struct error *err = &product->command.err;
-    struct comm *comm = &product->command.comm;
-    int started, ended, provided;
-    if (!ranks) {
-        comm_open_alone(comm, end_all);
-        return;
-    }
-    MPI_Initialized(&started);
-    MPI_Finalized(&ended);
-    if (!started || ended) {
+    int provided;
+    if (!mpi_runs()) {
         error_add(err, EXIT_USAGE,
-                  "MPI has %s: call MPI_Init_thread before dgemm_ooc_create, or give no ranks",
-                  ended ? "ended" : "not started");
+                  "MPI is not started, or has ended: call MPI_Init_thread before dgemm_ooc_create, "
+                  "or give no ranks");
         return;
     }
     MPI_Query_thread(&provided);
-    MPI_Comm communicator = MPI_Comm_f2c((MPI_Fint)*ranks);
+    MPI_Comm ranks = MPI_Comm_f2c((MPI_Fint)handle);
     if (provided < MPI_THREAD_SERIALIZED)
         error_add(err, EXIT_USAGE,
                   "MPI was started without MPI_THREAD_SERIALIZED: ask MPI_Init_thread for it");
-    else if (communicator == MPI_COMM_NULL)
+    else if (ranks == MPI_COMM_NULL)
         error_add(err, EXIT_USAGE, "the ranks are MPI_COMM_NULL: only their members may call this");
     else
-        comm_open(comm, communicator, end_all);
-    if (comm->links)
-        nodes_form(comm, err);
+        MPI_Comm_dup(ranks, &product->ranks);
 }
 
 enum dgemm_ooc_status dgemm_ooc_create(dgemm_ooc **product, const int *ranks)
 {
     dgemm_ooc *p = *product = calloc(1, sizeof *p);
+    if (!p && ranks && mpi_runs())
+        end_all(EXIT_RESOURCES);
     if (!p)
         return DGEMM_OOC_RESOURCES;
     p->process = getpid();
-    p->command.guest = true;
+    p->ranks = MPI_COMM_NULL;
+    if (ranks)
+        take_ranks(p, *ranks);
+    p->created = !p->command.err.code;
     if (!open_lines(p, DGEMM_OOC_INFO, &p->out) ||
         !open_lines(p, DGEMM_OOC_WARNING, &p->warnings) || !add_word(p, "dgemm_ooc"))
         no_memory(p);
-    else
-        open_ranks(p, ranks);
     return (enum dgemm_ooc_status)p->command.err.code;
 }
 
@@ -188,13 +202,10 @@ static void forget_report(dgemm_ooc *product)
 
 void dgemm_ooc_destroy(dgemm_ooc *product)
 {
-    int started, ended;
     if (!product)
         return;
-    MPI_Initialized(&started);
-    MPI_Finalized(&ended);
-    if (product->command.comm.links && !ended && product->process == getpid())
-        comm_close(&product->command.comm);
+    if (product->ranks != MPI_COMM_NULL && product->process == getpid() && mpi_runs())
+        MPI_Comm_free(&product->ranks);
     drop_words(product, 0);
     free(product->words);
     forget_report(product);
@@ -218,19 +229,13 @@ enum dgemm_ooc_status dgemm_ooc_set_arguments(dgemm_ooc *product, int count,
 
 enum dgemm_ooc_status dgemm_ooc_set(dgemm_ooc *product, const char *option, const char *value)
 {
-    char *word = NULL;
-    const bool is_short = strlen(option) == 1;
-    const int length = asprintf(&word,
-                                is_short ? "-%s%s"
-                                : value  ? "--%s=%s"
-                                         : "--%s%s",
-                                option, value ? value : "");
+    char *name = NULL;
     product->command.err = (struct error){0};
-    if (length < 0)
+    if (asprintf(&name, strlen(option) == 1 ? "-%s" : "--%s", option) < 0)
         return (enum dgemm_ooc_status)no_memory(product);
-    const char *const words[] = {word};
-    enum dgemm_ooc_status status = dgemm_ooc_set_arguments(product, 1, words);
-    free(word);
+    const char *const words[] = {name, value};
+    enum dgemm_ooc_status status = dgemm_ooc_set_arguments(product, value ? 2 : 1, words);
+    free(name);
     return status;
 }
 
@@ -284,98 +289,121 @@ static void parse(struct invocation *c, int count, char **words)
     }
 }
 
-/* Collective.  What is asked for. */
-static void execute(struct invocation *c)
+/* Collective.  The ranks of one call: what has gone wrong on them before is forgotten. */
+static void open_ranks(dgemm_ooc *product)
 {
-    if (!c->options.dry_run) {
-        command_run(c);
-    } else if (comm_agree(&c->comm, &c->err) == 0) {
-        if (c->comm.rank == 0)
-            command_dry_run(c);
-        comm_agree(&c->comm, &c->err);
+    struct invocation *c = &product->command;
+    if (product->ranks == MPI_COMM_NULL) {
+        comm_open_alone(&c->comm, end_all);
+    } else {
+        comm_open(&c->comm, product->ranks, end_all);
+        nodes_form(&c->comm, &c->err);
     }
+}
+
+/* Collective.  Parse the words, and do what they ask for. */
+static void execute(struct invocation *c, int count, char **words)
+{
+    parse(c, count, words);
+    if (!c->options.dry_run)
+        command_run(c);
+    else if (comm_agree(&c->comm, &c->err) == 0 && c->comm.rank == 0)
+        command_dry_run(c);
+    if (c->comm.rank == 0)
+        command_report(c);
+    comm_agree(&c->comm, &c->err);
     comm_share(&c->comm, &c->exit_code, sizeof c->exit_code, 0);
 }
 
-/* Everything but the ranks is new. */
-static void begin(dgemm_ooc *product, char *text)
+/* Rank 0 keeps the report of what was described. */
+static void keep_report(dgemm_ooc *product)
+{
+    const struct invocation *c = &product->command;
+    if (c->comm.rank > 0 || !c->job.described)
+        return;
+    product->account = command_account(c);
+    product->report = json_dumps(product->account, JSON_INDENT(2));
+}
+
+/* Collective.  Do what the words say, which are `text`, with streams and requests of this call. */
+static void perform(dgemm_ooc *product, char *text)
 {
     struct invocation *c = &product->command;
-    const struct comm comm = c->comm;
-    *c = (struct invocation){.comm = comm, .guest = true, .out = product->out.stream};
     c->text = text;
-    c->started = c->step_ended = clock_now();
+    c->out = product->out.stream;
     stop_forget();
     if (product->stops)
         stop_request();
     notice_to(product->warnings.stream);
-    if (product->progress && comm.rank == 0)
+    if (product->progress && c->comm.rank == 0)
         phases_open_to(tell_progress, product);
-}
-
-/* Rank 0 keeps the report. */
-static void end(dgemm_ooc *product)
-{
-    struct invocation *c = &product->command;
+    execute(c, product->count, product->words);
     phases_close();
-    if (c->comm.rank == 0) {
-        command_report(c);
-        product->account = command_account(c);
-        product->report = json_dumps(product->account, JSON_INDENT(2));
-    }
+    keep_report(product);
     fflush(product->out.stream);
     notice_to(NULL);
     free(c->hardware.placements);
-    product->stops = false;
-    at_work = NULL;
+    if (!c->options.dry_run && c->err.code != EXIT_USAGE)
+        product->stops = false;
 }
 
-/* Collective.  One product of a process at a time. */
-static bool take_turn(dgemm_ooc *product)
+/* A file that may not grow is an error like a full disk, and no signal: neither for this thread nor
+ * for those that it starts. */
+static void block_signals(sigset_t *blocked, sigset_t *before)
 {
-    struct error *err = &product->command.err;
-    dgemm_ooc *nobody = NULL;
-    const bool taken = atomic_compare_exchange_strong(&at_work, &nobody, product);
-    if (!taken)
-        error_add(err, EXIT_USAGE,
-                  "another product of this process is at work: wait until it ends");
-    if (comm_agree(&product->command.comm, err) && taken)
-        at_work = NULL;
-    return !err->code;
+    sigemptyset(blocked);
+    sigaddset(blocked, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, blocked, before);
 }
 
-/* Collective.  Do what the words say, which are `text`. */
-static int work_on(dgemm_ooc *product, char *text)
+static void restore_signals(const sigset_t *blocked, const sigset_t *before)
+{
+    const struct timespec now = {0};
+    while (!sigismember(before, SIGXFSZ) && sigtimedwait(blocked, NULL, &now) > 0)
+        continue;
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* Collective.  A call of its own. */
+static void call(dgemm_ooc *product)
 {
     struct invocation *c = &product->command;
+    sigset_t blocked, before;
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), callers = uselocale(plain);
-    begin(product, text);
-    parse(c, product->count, product->words);
-    execute(c);
-    end(product);
+    block_signals(&blocked, &before);
+    c->guest = true;
+    c->started = c->step_ended = clock_now();
+    char *text = command_join(product->count, product->words, &c->err);
+    open_ranks(product);
+    if (comm_agree(&c->comm, &c->err) == 0)
+        perform(product, text);
+    comm_close(&c->comm);
+    free(text);
+    restore_signals(&blocked, &before);
     uselocale(callers);
     freelocale(plain);
-    return c->err.code ? c->err.code : c->exit_code;
 }
 
-/* Collective.  Work with one more word, if it is not null. */
+/* Collective.  Work with one more word, if it is not null; one product of a process at a time. */
 static enum dgemm_ooc_status work(dgemm_ooc *product, const char *word)
 {
     struct error *err = &product->command.err;
     const int count = product->count;
-    int code;
+    dgemm_ooc *nobody = NULL;
     forget_report(product);
-    *err = (struct error){0};
-    if (!product->command.comm.links || product->process != getpid())
+    product->command = (struct invocation){0};
+    if (!product->created || product->process != getpid())
         return (enum dgemm_ooc_status)error_add(
             err, EXIT_USAGE, "this product was not created in this process: call dgemm_ooc_create");
+    if (!atomic_compare_exchange_strong(&at_work, &nobody, product))
+        return (enum dgemm_ooc_status)error_add(
+            err, EXIT_USAGE, "another product of this process is at work: wait until it ends");
     if (word && !add_word(product, word))
         no_memory(product);
-    char *text = command_join(product->count, product->words, err);
-    code = take_turn(product) ? work_on(product, text) : err->code;
-    free(text);
+    call(product);
+    at_work = NULL;
     drop_words(product, count);
-    return (enum dgemm_ooc_status)code;
+    return (enum dgemm_ooc_status)(err->code ? err->code : product->command.exit_code);
 }
 
 enum dgemm_ooc_status dgemm_ooc_plan(dgemm_ooc *product)
@@ -400,12 +428,12 @@ const char *dgemm_ooc_error(const dgemm_ooc *product)
 
 const char *dgemm_ooc_report(const dgemm_ooc *product)
 {
-    return product->report;
+    return product ? product->report : NULL;
 }
 
 enum dgemm_ooc_status dgemm_ooc_number(const dgemm_ooc *product, const char *name, double *number)
 {
-    json_t *at = product->account;
+    json_t *at = product ? product->account : NULL;
     char part[LINE_BYTES];
     while (at && *name) {
         const size_t length = strcspn(name, ".");

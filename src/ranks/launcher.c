@@ -62,6 +62,15 @@ bool launcher_is_absent(void)
     return number_of(rank_names, -1) < 0 && number_of(size_names, -1) < 0;
 }
 
+bool launcher_needs_no_mpi(void)
+{
+#if defined(OPEN_MPI) || defined(MPICH_VERSION)
+    return launcher_is_absent() || launcher_ends_mpi();
+#else
+    return false;
+#endif
+}
+
 int launcher_local_size(void)
 {
     static const char *const names[] = {

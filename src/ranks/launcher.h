@@ -16,8 +16,10 @@ int launcher_local_size(void);
  * not, or is one of the tasks. */
 int launcher_tasks_left(void);
 
-/* Whether this process was started by itself, as far as the environment says. */
+/* Whether this process was started by itself, as far as the environment says; and whether it
+ * therefore needs no MPI: not all launchers of other MPIs than these are known. */
 bool launcher_is_absent(void);
+bool launcher_needs_no_mpi(void);
 
 /* Whether this process is a task of srun. */
 bool launcher_is_srun(void);

@@ -75,6 +75,8 @@ void stop_forget(void)
 {
     end_asked = save_asked = 0;
     urged_ms = 0;
+    job_ends = limit_ends = interval = INFINITY;
+    limit_s = planned_s = measured_s = 0;
 }
 
 void stop_begin(double started, double max_s, double checkpoint_s, double stop_s)

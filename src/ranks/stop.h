@@ -17,7 +17,7 @@ void stop_listen(void);
 /* The caller of the product asks for a stop.  From any thread and from signal handlers. */
 void stop_request(void);
 
-/* Forget all requests: those were of another run. */
+/* Forget all requests and limits: those were of another run. */
 void stop_forget(void);
 
 /* From now on all of these signals are requests, if this process listens.  The run is to end

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "integer_problem.h"
+#include "notice.h"
 #include "plan_print.h"
 #include "quantity.h"
 #include "report.h"
@@ -90,10 +91,10 @@ void report_warn_of_running_sums(const struct report *r, const struct problem *p
 {
     const double part = r->findings.not_finite / problem_elements(p);
     if (p->moduli > 0 && part > 0.05)
-        fprintf(stderr,
-                "dgemm_ooc: %.0f %% of C are NaN or Inf, which products in residues are slow at: "
-                "--algo auto is faster\n",
-                100 * part);
+        notice(
+            "%.0f %% of C are NaN or Inf, which products in residues are slow at: --algo auto is "
+            "faster",
+            100 * part);
 }
 
 void report_print(FILE *out, const struct report *r, const struct problem *p,

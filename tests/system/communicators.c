@@ -52,13 +52,18 @@ static dgemm_ooc *create(MPI_Comm ranks, const char *input, const char *output)
 static void work(MPI_Comm ranks, const char *input, const char *output)
 {
     int rank;
+    char report[4096];
     MPI_Comm_rank(ranks, &rank);
+    snprintf(report, sizeof report, "%s.json", output);
     dgemm_ooc *product = create(ranks, input, output);
     dgemm_ooc_set(product, "a", "/none");
     step(ranks, product, "missing");
     dgemm_ooc_set(product, "a", rank == 1 ? "/other" : "/A");
     step(ranks, product, "other");
     dgemm_ooc_set(product, "a", "/A");
+    dgemm_ooc_set(product, "report", "/none/report.json");
+    step(ranks, product, "report");
+    dgemm_ooc_set(product, "report", report);
     step(ranks, product, "product");
     dgemm_ooc_destroy(product);
 }

@@ -6,7 +6,9 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import h5py
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.skipif(SANITIZED, reason="Python would have to be linke
 
 LIBRARY = BUILD / "libdgemm_ooc.so"
 HEADER = ROOT / "src/library/dgemm_ooc.h"
-OK, USAGE, INPUT, RESOURCES, NOT_CHECKED, STOPPED = 0, 2, 3, 4, 6, 75
+OK, USAGE, INPUT, RESOURCES, WRONG, STOPPED = 0, 2, 3, 4, 5, 75
 MESSAGE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_double)
 LONG = ["--host-memory", "20M", "--tile", "64x64x16", "--device", "cpu"]  # of operands that take seconds so
@@ -139,6 +141,8 @@ def test_a_hundred_runs_leave_nothing(source):
     def once(reader):
         with Product(source, "--force", "--device", "cpu", "--verify", "full") as product:
             assert product.run() == OK, product.said()
+            product.add("--host-memory", "1000")
+            assert product.run() == RESOURCES
             product.add("--tile", "nonsense")
             assert product.run() == USAGE
         assert reader["A"][0, 0] == reader["A"][0, 0] and read(output_of(source)).shape == (97, 101)
@@ -169,6 +173,7 @@ def wrong(source):
         ([source, "--host-memory", "1000"], RESOURCES, "give at least --host-memory"),
         ([source, "--device", "gpu"], RESOURCES, "GPU"),
         ([source, "--alpha", "x"], USAGE, "--alpha"),
+        ([source, "-o", ""], USAGE, "--output"),
         ([source, "--hostmemory", "1G"], USAGE, "did you mean --host-memory"),
         ([source, "--help"], USAGE, "for the program alone"),
         ([source, "--report", "-"], USAGE, "does not print"),
@@ -202,6 +207,7 @@ def test_a_stop_before_the_run_and_progress_that_asks_for_one(long_source):
     output = long_source.parent / "called.h5"
     with Product(long_source, "-o", output, *LONG) as product:
         product.stop()
+        assert product.plan() == OK
         assert product.run() == STOPPED, product.said()
         assert not output.exists()
         product.follow(follow)
@@ -234,6 +240,48 @@ def test_a_forked_process(source):
             os._exit(product.run() == USAGE and "not created in this process" in product.said())
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
         assert product.run() == OK
+
+
+def test_a_run_knows_nothing_of_the_one_before(source):
+    """Neither what failed, nor its limits.  What was read wrong once may be right the next time."""
+    with h5py.File(source, "a") as file:
+        a = file["A"][:]
+        del file["A"]
+        data = file.create_dataset("A", data=a, chunks=(50, 211), compression="gzip")
+        place = data.id.get_chunk_info(0)
+    whole = source.read_bytes()
+    output = output_of(source)
+    with Product(source, "--force", "--device", "cpu", "--verify", "off") as product:
+        with open(source, "r+b") as file:
+            file.seek(place.byte_offset)
+            file.write(bytes(place.size))
+        assert product.run() == INPUT, product.said()
+        source.write_bytes(whole)
+        product.add("--max-time", "1s")
+        assert product.run() == OK, product.said()
+    time.sleep(1.2)
+    with Product(source) as product, h5py.File(output, "r+") as file:
+        file["C"][5, 5] = 1e9
+        file.close()
+        assert product.check() == WRONG, product.said()
+
+
+FULL = f"""
+import resource, sys
+sys.path[:0] = {[str(ROOT / "tests"), str(ROOT / "tests/system")]!r}
+from test_library import Product
+resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
+with Product(*sys.argv[1:]) as product:
+    print(product.run(), product.said())
+"""
+
+
+def test_a_file_that_may_not_grow(source):
+    """No signal ends the process, not even where the host has not thought of it."""
+    hosts = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+    done = subprocess.run([sys.executable, "-c", hosts + FULL, source, "--device", "cpu"], capture_output=True, text=True,
+                          env=environment(DGEMM_OOC_BUILD=str(BUILD)))
+    assert done.returncode == 0 and done.stdout.startswith("4 ") and "ulimit -f" in done.stdout, done
 
 
 def test_only_its_functions_are_seen():
@@ -281,10 +329,11 @@ def test_communicators(tmp_path):
                           env=environment(4), capture_output=True, text=True, timeout=launch.PATIENCE)
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if not line.startswith("on rank")]
-    before, single, missing, other, product, again = lines
-    assert before.startswith("before MPI: 2: MPI has not started")
+    before, single, missing, other, report, product, again = lines
+    assert before.startswith("before MPI: 2: MPI is not started")
     assert single.startswith("nobody's: 2: ")
     assert re.match("missing: 3 on 3 of 3: .*/none", missing)
     assert re.match("other: 2 on 3 of 3: .*another command line", other)
+    assert re.match(r"report: [1-4] on 3 of 3: .*/none/report.json", report)
     assert product == "product: 0 on 3 of 3: " and again == "again: 0 on 2 of 2: "
     assert read(tmp_path / "called.h5").tobytes() == read(output_of(tmp_path / "input.h5")).tobytes()

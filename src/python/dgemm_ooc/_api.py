@@ -162,7 +162,7 @@ def cov(m: Operand, /, out: Output = None, *, rowvar: bool = True, ddof: int = 1
     if not isinstance(ddof, numbers.Integral) or count <= 0:
         raise UsageError(f"ddof={ddof}: give a whole number below that of the observations, "
                          f"{item.shape[axis]}")
-    return _symmetric("gram", item, axis, ["--alpha", repr(1 / count), *_type(dtype)], out, run,
+    return _symmetric("gram", item, axis, ["--alpha", repr(float(1 / count)), *_type(dtype)], out, run,
                       center="rows" if rowvar else "cols")
 
 

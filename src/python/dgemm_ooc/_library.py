@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, List, Optional, Protocol, Sequence
@@ -24,6 +25,8 @@ class Comm(Protocol):
 
     def bcast(self, obj: Any, root: int = 0) -> Any: ...
 
+    def allgather(self, sendobj: Any) -> List[Any]: ...
+
 
 @lru_cache(maxsize=None)
 def load(program: str) -> ctypes.CDLL:
@@ -38,6 +41,19 @@ def load(program: str) -> ctypes.CDLL:
         return library
     raise Error(f"there is no {_NAME} beside {program}, in ../lib or in LD_LIBRARY_PATH: build or "
                 "install it, or leave comm= out")
+
+
+def _load_on_all(program: str, comm: Comm) -> ctypes.CDLL:
+    """Collective.  None of the ranks goes on alone."""
+    library, mine = None, None
+    try:
+        library = load(program)
+    except Error as reason:
+        mine = reason
+    reasons = [reason for reason in comm.allgather(mine) if reason]
+    if reasons or not library:
+        raise reasons[0]
+    return library
 
 
 class _Product:
@@ -58,6 +74,7 @@ class _Product:
             (self._listener.output if level == _INFO else self._listener.error)(text)
         except BaseException as reason:  # of a handler of the log; nothing may pass through C
             self.raised = reason
+            self._library.dgemm_ooc_stop(self._handle)
 
     def _tell(self, user: Any, phase: bytes, share: float, left: float) -> int:
         try:
@@ -68,7 +85,7 @@ class _Product:
         return self.raised is not None
 
     def run(self, words: Sequence[str]) -> None:
-        encoded = [word.encode() for word in words]
+        encoded = [os.fsencode(word) for word in words]
         array = (ctypes.c_char_p * len(encoded))(*encoded)
         self._library.dgemm_ooc_on_message(self._handle, self._message, None)
         if self._shown.live:
@@ -77,10 +94,10 @@ class _Product:
         self.status = self._library.dgemm_ooc_run(self._handle)
 
     def error(self) -> str:
-        return str(self._library.dgemm_ooc_error(self._handle).decode(errors="replace"))
+        return str(self._library.dgemm_ooc_error(self._handle).decode("utf-8", "replace"))
 
     def report(self) -> str:
-        return (self._library.dgemm_ooc_report(self._handle) or b"").decode()
+        return (self._library.dgemm_ooc_report(self._handle) or b"").decode("utf-8", "surrogateescape")
 
     def close(self) -> None:
         self._library.dgemm_ooc_destroy(self._handle)
@@ -93,11 +110,11 @@ def run(words: List[str], program: str, comm: Comm, listener: Listener, shown: S
     Ctrl-C is the launcher's.  What a function of the caller's raises stops the run, and is raised
     on its rank when all ranks have saved.
     """
-    product = _Product(load(program), comm, listener, shown)
+    product = _Product(_load_on_all(program, comm), comm, listener, shown)
     try:
         if not product.status:
             product.run(words)
-        report.write_text(comm.bcast(product.report()))
+        report.write_text(comm.bcast(product.report()), "utf-8", "surrogateescape")
         ended = Ended(product.status, "\n".join(listener.said), product.error())
     finally:
         product.close()

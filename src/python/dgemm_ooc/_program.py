@@ -16,11 +16,11 @@ Launcher = Union[str, Sequence[str]]
 
 # What launchers tell the processes that they start, by which MPI would take ours for one of them.
 _RANK = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "ALPS_APP_PE",
-         "FLUX_TASK_RANK", "JSM_NAMESPACE_RANK", "SLURM_STEP_NUM_TASKS")
+         "FLUX_TASK_RANK", "JSM_NAMESPACE_RANK", "MV2_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS")
 _SIZE = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE",
-         "SLURM_STEP_NUM_TASKS")
+         "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 _IDENTITY = re.compile(r"OMPI_(?!ALLOW|MCA)|OMPI_MCA_(orte_|ess|pmix$|initial_wdir)|PMIX_(?!MCA)|"
-                       r"PMI_|MPI_LOCAL|PALS_|ALPS_APP_PE|FLUX_TASK_|JSM_NAMESPACE_|"
+                       r"PMI_|MPI_LOCAL|MV2_COMM_WORLD_|PALS_|ALPS_APP_PE|FLUX_TASK_|JSM_NAMESPACE_|"
                        r"SLURM_(STEP|PROCID|LOCALID|NODEID)")
 
 # The option by which srun starts the ranks of an MPI, and the launchers of that MPI.

@@ -196,7 +196,7 @@ class Job:
         """What the program has written to a temporary file, if it has, which is removed."""
         path = self._scratch.path / name
         try:
-            text = path.read_text()
+            text = path.read_text("utf-8", "surrogateescape")
             path.unlink()
         except FileNotFoundError:
             return ""
