@@ -464,7 +464,8 @@ def test_a_second_ctrl_c_ends_it(tmp_path, ranks):
 
 
 def test_progress(large, slow):
-        source, expected = large
+    told = []
+    source, expected = large
     oc.matmul(source, source, progress=lambda *now: told.append(now), **slow)
     fractions = [fraction for fraction, _ in told]
     assert fractions == sorted(fractions) and len(fractions) > 3 and fractions[-1] == 1
