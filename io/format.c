@@ -32,6 +32,11 @@ const struct format *format_of_matrix(const struct matrix *matrix)
     return formats[matrix->format];
 }
 
+bool format_is_one_matrix(const char *file)
+{
+    return !format_of(file)->each;
+}
+
 int format_begin(struct source *source, const char *file, const char *dataset, struct error *err)
 {
     memset(source, 0, sizeof *source);

@@ -16,7 +16,7 @@
 struct error;
 
 /* The first one has the files whose names say nothing else. */
-#define FORMATS(FORMAT) FORMAT(hdf5)
+#define FORMATS(FORMAT) FORMAT(hdf5) FORMAT(npy)
 
 /* What is called for each matrix, with the complaint about it in `problem` (code 0: none), or for
  * each file.  Neither may call functions of formats. */
@@ -177,6 +177,9 @@ FORMATS(FORMAT_RECORD)
 /* The format of a file of this name, and that of a matrix. */
 const struct format *format_of(const char *file);
 const struct format *format_of_matrix(const struct matrix *matrix);
+
+/* Whether a file of this name is one matrix, as .npy files are, which its name alone names. */
+bool format_is_one_matrix(const char *file);
 
 /* Begin to describe a dataset: an empty description with these names, and the format of the file.
  * Complains (EXIT_INPUT) of names that are too long. */

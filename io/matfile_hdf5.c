@@ -138,7 +138,7 @@ static const struct {
     {"version https://git-lfs", 23, "but a pointer of Git LFS; git lfs pull brings the file"},
     {"<!DOCTYPE", 9, "but a web page, perhaps a login or an error; download the file again"},
     {"<html", 5, "but a web page, perhaps a login or an error; download the file again"},
-    {"\223NUMPY", 6, "but a NumPy array; store it with h5py: file[\"A\"] = numpy.load(\"%s\")"},
+    {"\223NUMPY", 6, "but a NumPy array; give it a name with .npy at its end, as %s.npy"},
     {"MATLAB 5.0 MAT-file", 19, "but an older MATLAB file; save it in MATLAB with -v7.3"},
     {"CDF\1", 4, "but classic netCDF; nccopy -k nc4 converts it"},
     {"CDF\2", 4, "but classic netCDF; nccopy -k nc4 converts it"},

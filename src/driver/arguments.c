@@ -9,6 +9,7 @@
 
 #include "environment.h"
 #include "error.h"
+#include "format.h"
 #include "matname.h"
 #include "option_values.h"
 #include "option_words.h"
@@ -20,7 +21,7 @@
 enum { KEY_HELP_ALL = 1, KEY_USAGE = 2 };
 
 static const struct argp_option option_table[] = {
-    {0, 0, 0, 0, "Operands (NAME: a dataset of INPUT.h5, or FILE.h5:/path)", 1},
+    {0, 0, 0, 0, "Operands (NAME: a dataset of INPUT.h5, FILE.h5:/path or FILE.npy)", 1},
     {"a", 'a', "NAME", 0, "left operand (default A)", 0},
     {"b", 'b', "NAME", 0, "right operand (default B)", 0},
     {"c", 'c', "NAME", 0, "the C to add, with --beta (default C)", 0},
@@ -121,7 +122,7 @@ static const char short_help[] =
     "Usage: dgemm_ooc [OPTION...] INPUT.h5    also after srun -n N, mpirun -n N ...\n"
     "C = alpha op(A) op(B) + beta C, from HDF5 file to HDF5 file, larger than memory.\n"
     "\n"
-    "  -a, -b, -c NAME        operands: a dataset, or FILE.h5:/path (default A, B, C)\n"
+    "  -a, -b, -c NAME        a dataset, FILE.h5:/path or FILE.npy (default A, B, C)\n"
     "  -o FILE.h5[:/path]     where C goes (default INPUT-C.h5:/C); -f replaces it\n"
     "  --alpha=X, --beta=X    default 1 and 0\n"
     "  --transa=T, --transb=T multiply by the transpose of A, of B\n"
@@ -194,11 +195,6 @@ static void parse_option(int key, char *arg, struct parse *p)
     }
 }
 
-static bool names_file(const char *text)
-{
-    return text && strchr(text, ':');
-}
-
 static void name_operand(struct parse *p, const char *text, const char *dataset,
                          struct operand_name *name)
 {
@@ -266,6 +262,10 @@ static bool check_input(struct parse *p)
     struct error err = {0};
     if (matname_split(p->input, "A", file, dataset, &err))
         error_add(&p->err, err.code, "%s", err.text);
+    else if (format_is_one_matrix(file) && !p->b && !p->options->check_only)
+        usage_error(
+            p, "%s is one matrix: name the other one behind it, or by -b, and the output by -o",
+            file);
     else if (strcmp(file, p->input) != 0)
         usage_error(p, "%s names a dataset, and INPUT.h5 is a file: give -a %s, and %s as INPUT.h5",
                     p->input, p->input, file);

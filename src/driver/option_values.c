@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "environment.h"
+#include "format.h"
 #include "quantity.h"
 
 void usage_error(struct parse *p, const char *format, ...)
@@ -208,10 +209,29 @@ static bool is_number(const char *text)
     return text[0] && text[strspn(text, "0123456789")] == '\0' && access(text, F_OK) != 0;
 }
 
+bool names_file(const char *text)
+{
+    return text && (strchr(text, ':') || format_is_one_matrix(text));
+}
+
+/* Two words that name matrices are A and B. */
+static bool take_pair(const char *value, struct parse *p)
+{
+    if (p->pair || p->a || p->b || !names_file(p->input) || !names_file(value))
+        return false;
+    p->pair = true;
+    p->a = p->input;
+    p->b = value;
+    p->input = NULL;
+    return true;
+}
+
 void take_input(const char *value, struct parse *p)
 {
-    const bool second = p->input && !p->left_out;
-    const bool number = second && (is_number(value) || is_number(p->input));
+    if (take_pair(value, p))
+        return;
+    const bool second = (p->input || p->pair) && !p->left_out;
+    const bool number = second && (is_number(value) || (p->input && is_number(p->input)));
     if (number)
         usage_error(p,
                     "one INPUT.h5 only, and %s is a second word: start so many ranks by mpirun "

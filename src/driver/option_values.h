@@ -13,11 +13,15 @@ struct parse {
     const char *a, *b, *c, *output, *input;
     const char *c_given_by; /* -c, or its variable */
     bool left_out;          /* wrong words were, so that the others may be misunderstood */
+    bool pair;              /* A and B are words of the command line, in the place of INPUT.h5 */
     int about;              /* the key of --help or the like; 0: none was asked for */
     const struct argp_option *option; /* that is being parsed, */
     bool from_environment;            /* of a variable */
     struct error err;                 /* all that is wrong (arguments.h) */
 };
+
+/* Whether an operand's name names a file, and not a dataset of INPUT.h5 alone. */
+bool names_file(const char *text);
 
 /* Complain. */
 __attribute__((format(printf, 2, 3))) void usage_error(struct parse *p, const char *format, ...);

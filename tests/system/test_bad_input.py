@@ -166,7 +166,7 @@ def test_bad_file(tmp_path, what):
 
 
 OTHER_FILES = {
-    b"\x93NUMPY\x01\x00": "input.h5\")",
+    b"\x93NUMPY\x01\x00": "as /input.h5.npy",
     b"MATLAB 5.0 MAT-file, Platform: GLNXA64": "save it in MATLAB with -v7.3",
     b"CDF\x01\x00": "nccopy -k nc4",
     b"CDF\x05\x00": "nccopy -k nc4",

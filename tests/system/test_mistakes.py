@@ -70,6 +70,7 @@ def desk(folder):
     (folder / "page.h5").write_text("<!DOCTYPE html><html>Please log in</html>")
     (folder / "lfs.h5").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 12\n")
     np.save(folder / "x.npy", a)
+    os.link(folder / "x.npy", folder / "array.h5")
     (folder / "notes.txt").write_text("mine")
     (folder / "folder").mkdir()
 
@@ -104,7 +105,10 @@ MISTAKES = {
     "s3://bucket/in.h5": (USAGE, "is a URL", "copy the file here"),
     "folder": (INPUT, "folder is a directory", "name an HDF5 file"),
     "text.h5": (INPUT, "text.h5 is not an HDF5 file, but text", "store it with h5py"),
-    "x.npy": (INPUT, "x.npy is not an HDF5 file, but a NumPy array", 'numpy.load("x.npy")'),
+    "x.npy": (USAGE, "x.npy is one matrix", "name the other one behind it, or by -b"),
+    "x.npy in.h5:/B": (USAGE, "INPUT.h5 is missing", "give -o FILE.h5 for the output"),
+    "x.npy x.npy x.npy -o D.h5": (USAGE, "x.npy is a second one", "-b x.npy:/B"),
+    "array.h5": (INPUT, "array.h5 is not an HDF5 file, but a NumPy array", "as array.h5.npy"),
     "page.h5": (INPUT, "page.h5 is not an HDF5 file, but a web page", "download the file again"),
     "lfs.h5": (INPUT, "lfs.h5 is not an HDF5 file, but a pointer of Git LFS", "git lfs pull"),
     "cut.h5": (INPUT, "cut.h5 is cut short", "copy it again"),

@@ -391,6 +391,14 @@ def await_end_of(session):
         time.sleep(0.1)
 
 
+def test_files_of_numpy(ab, tmp_path):
+    a, b = ab
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    assert np.allclose(oc.matmul("a.npy", Path("b.npy"), "C.h5"), a @ b)
+    assert np.allclose(oc.cov("a.npy", "cov.h5", ddof=0), np.cov(a, ddof=0))
+
+
 @pytest.mark.parametrize("ranks", [None, 2])
 def test_ctrl_c_saves_and_stops(large, slow, ranks):
     source, _ = large

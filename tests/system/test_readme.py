@@ -138,6 +138,8 @@ def files(tmp_path_factory):
     assert run("dgemm_ooc", folder / "input.h5").returncode == 0
     shutil.copy(output_of(folder / "input.h5"), folder / "other-C.h5")
     operands(folder / "big.h5", 30, 20, 10)
+    for name in "A", "B":
+        np.save(folder / f"{name}.npy", np.eye(9))
     assert run("h5mat", "gen", folder / "g.h5", "--rows", "30", "--cols", "50", "--pattern", "genotype").returncode == 0
     return folder
 

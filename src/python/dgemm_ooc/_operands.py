@@ -54,6 +54,9 @@ class Matrix:
         if self.array is not None:
             return self.array.shape
         try:
+            if _is_npy(self.file):
+                rows, columns = np.load(self.file, mmap_mode="r").shape
+                return int(rows), int(columns)
             with h5py.File(self.file, "r") as file:
                 rows, columns = file[self.dataset].shape
                 return int(rows), int(columns)
@@ -80,6 +83,10 @@ class Matrix:
         return about["data"][0], about["shape"], self.array.strides, about["typestr"]
 
 
+def _is_npy(file: str) -> bool:
+    return file.lower().endswith(".npy")
+
+
 def _is_in_columns(array: NDArray[Any]) -> bool:
     return bool(array.flags.f_contiguous and not array.flags.c_contiguous)
 
@@ -91,7 +98,7 @@ def matrix(value: Operand, name: str) -> Matrix:
         return Matrix(name, file, dataset, kept=value)
     if isinstance(value, (str, os.PathLike)):
         file, dataset = split(os.fspath(value))
-        if not dataset and "://" not in file:
+        if not dataset and "://" not in file and not _is_npy(file):
             dataset = _only_dataset(file) or ("/" + (name if name in "bc" else "a").upper())
         return Matrix(name, file, dataset)
     if isinstance(value, h5py.Dataset):

@@ -1,0 +1,178 @@
+/* NumPy's files of one array (.npy): a header, which is the text of a Python dictionary, and the
+ * elements in C's order, which are read by offset. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "format.h"
+
+static const int64_t EXTENT_MAX = INT64_MAX / 32;
+static const char magic[] = "\x93NUMPY";
+
+enum { MAGIC_BYTES = sizeof magic - 1, HEADER_MAX = 4096, TYPE_TEXT = 64 };
+
+/* What lies before the elements. */
+struct header {
+    char text[HEADER_MAX + 1];
+    uint64_t bytes; /* from the start of the file to the elements */
+};
+
+static int refuse(const struct source *source, const char *why, struct error *err)
+{
+    return error_add(err, EXIT_INPUT, "%s %s", source->file, why);
+}
+
+static int read_header(int descriptor, const struct source *source, struct header *header,
+                       struct error *err)
+{
+    unsigned char start[MAGIC_BYTES + 6] = {0};
+    const int known = source_read_bytes(descriptor, start, MAGIC_BYTES + 4, 0);
+    if (known > 0)
+        return error_add(err, EXIT_INPUT, "%s: %s", source->file, strerror(known));
+    if (known || memcmp(start, magic, MAGIC_BYTES) != 0)
+        return refuse(source, "is no .npy file: it does not begin as numpy.save writes it", err);
+    const int version = start[MAGIC_BYTES];
+    const bool is_long = version > 1; /* its length has four bytes, and not two */
+    if (version < 1 || version > 3)
+        return error_add(err, EXIT_INPUT, "%s has version %d of the .npy format; 1 to 3 are read",
+                         source->file, version);
+    if (is_long && source_read_bytes(descriptor, start, MAGIC_BYTES + 6, 0))
+        return refuse(source, "ends within its header: is it truncated?", err);
+    const unsigned char *at = start + MAGIC_BYTES + 2;
+    uint32_t length = at[0] | (uint32_t)at[1] << 8;
+    if (is_long)
+        length |= (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    header->bytes = MAGIC_BYTES + 2u + (is_long ? 4u : 2u);
+    if (length > HEADER_MAX)
+        return refuse(source, "has a header of more than 4096 bytes: is it damaged?", err);
+    if (source_read_bytes(descriptor, header->text, length, header->bytes))
+        return refuse(source, "ends within its header: is it truncated?", err);
+    header->text[length] = '\0';
+    header->bytes += length;
+    return 0;
+}
+
+/* What follows the key, which Python writes once. */
+static const char *value_of(const struct header *header, const char *key)
+{
+    const char *at = strstr(header->text, key);
+    if (!at)
+        return "";
+    at += strlen(key);
+    return at + strspn(at, ": ");
+}
+
+/* An extent, up to a comma or parenthesis; Python 2 has written an L behind it.  Negative: it is
+ * none. */
+static int64_t read_extent(const char **at)
+{
+    char *end;
+    *at += strspn(*at, " ,");
+    if (!isdigit((unsigned char)**at))
+        return -1;
+    const long long extent = strtoll(*at, &end, 10);
+    *at = end + (*end == 'L');
+    return min_i64(extent, EXTENT_MAX); /* more than any file has */
+}
+
+/* The shape: (3, 4). */
+static int read_shape(const struct header *header, struct source *source, struct error *err)
+{
+    const char *at = value_of(header, "'shape'");
+    struct matrix *m = &source->matrix;
+    if (*at++ != '(')
+        return refuse(source, "has no shape in its header: is it damaged?", err);
+    m->rows = read_extent(&at);
+    m->cols = m->rows < 0 ? -1 : read_extent(&at);
+    at += strspn(at, " ,");
+    if (m->cols < 0 || *at != ')')
+        return refuse(source,
+                      "is not an array of two dimensions; of a vector x make one by "
+                      "numpy.save(FILE, x.reshape(-1, 1))",
+                      err);
+    if (m->rows == 0 || m->cols == 0)
+        return refuse(source, "is empty", err);
+    return 0;
+}
+
+static const struct kind {
+    const char *name;
+    enum scalar scalar;
+    bool complex;
+} kinds[] = {
+    {"f8", SCALAR_DOUBLE, false}, {"f4", SCALAR_FLOAT, false},  {"f2", SCALAR_FLOAT16, false},
+    {"c16", SCALAR_DOUBLE, true}, {"c8", SCALAR_FLOAT, true},   {"i1", SCALAR_INT8, false},
+    {"u1", SCALAR_UINT8, false},  {"i2", SCALAR_INT16, false},  {"u2", SCALAR_UINT16, false},
+    {"i4", SCALAR_INT32, false},  {"u4", SCALAR_UINT32, false}, {"b1", SCALAR_UINT8, false},
+};
+
+/* The type, '<f8': the order of bytes, the kind and the bytes of an element. */
+static int read_type(const struct header *header, struct source *source, struct error *err)
+{
+    const char *at = value_of(header, "'descr'");
+    struct matrix *m = &source->matrix;
+    char text[TYPE_TEXT] = "";
+    if (*at == '[')
+        return refuse(source, "has elements that are structures, which are not multiplied", err);
+    if (sscanf(at, "'%63[a-zA-Z0-9<>|=]", text) != 1)
+        return refuse(source, "has no type in its header: is it damaged?", err);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (text[0] != '>' && strcmp(text + 1, kinds[i].name) == 0) {
+            matrix_set_type(m, kinds[i].scalar);
+            m->complex = kinds[i].complex;
+            m->cols *= 1 + kinds[i].complex;
+            m->element_bytes = scalar_size(kinds[i].scalar);
+            snprintf(source->layout, sizeof source->layout, "NumPy %s", text + 1);
+            return 0;
+        }
+    return error_add(err, EXIT_INPUT,
+                     "%s has elements of type %s, which are not read from .npy files; save them by "
+                     "numpy.save(FILE, x.astype(\"%s8\"))",
+                     source->file, text, strchr(text, 'c') ? "<c" : "<f");
+}
+
+/* Elements that are there, and can be moved as they are. */
+static int place_elements(int descriptor, const struct header *header, struct source *source,
+                          struct error *err)
+{
+    struct matrix *m = &source->matrix;
+    struct stat status;
+    uint64_t bytes;
+    if (strncmp(value_of(header, "'fortran_order'"), "False", 5) != 0)
+        return refuse(source,
+                      "is in Fortran's order, which is not read; save it by "
+                      "numpy.save(FILE, numpy.ascontiguousarray(x)), or x.T, for --transa T",
+                      err);
+    if (fstat(descriptor, &status))
+        return error_add(err, EXIT_INPUT, "%s: %s", source->file, strerror(errno));
+    if (__builtin_mul_overflow((uint64_t)m->rows, (uint64_t)m->cols, &bytes) ||
+        __builtin_mul_overflow(bytes, m->element_bytes, &bytes) ||
+        bytes > (uint64_t)status.st_size || header->bytes > (uint64_t)status.st_size - bytes)
+        return refuse(source, "ends before its elements do: is it truncated?", err);
+    source->offset = header->bytes;
+    source->file_bytes = (uint64_t)status.st_size;
+    m->by_offset = true;
+    m->object[0] = status.st_dev;
+    m->object[1] = status.st_ino;
+    return 0;
+}
+
+static int describe(struct source *source, struct error *err)
+{
+    struct header header;
+    const int descriptor = source_open_file(source->file, false, err);
+    if (descriptor < 0)
+        return err->code;
+    if (read_header(descriptor, source, &header, err) == 0 &&
+        read_shape(&header, source, err) == 0 && read_type(&header, source, err) == 0)
+        place_elements(descriptor, &header, source, err);
+    close(descriptor);
+    return err->code;
+}
+
+const struct format format_npy = {.name = "NumPy", .endings = ".npy", .describe = describe};
