@@ -87,7 +87,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def long_source(tmp_path):
-    operands(tmp_path / "input.h5", 700, 650, 4000)
+    operands(tmp_path / "input.h5", 500, 450, 3000)
     return tmp_path / "input.h5"
 
 
