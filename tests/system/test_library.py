@@ -121,7 +121,7 @@ def test_what_the_process_has_stays(source, capfd):
     """Signals, environment, locale, folder, mask, binding and standard streams."""
     def state():
         status = Path("/proc/self/status").read_text()
-        return ([line for line in status.splitlines() if line.startswith(("Sig", "Umask", "Cpus_allowed:"))],
+        return ([line for line in status.splitlines() if line.startswith(("SigBlk", "SigIgn", "SigCgt", "Umask", "Cpus_allowed:"))],
                 os.environ.copy(), Path("/proc/self/environ").read_bytes(), os.getcwd(), locale.setlocale(locale.LC_ALL),
                 signal.getsignal(signal.SIGINT), os.sched_getaffinity(0), threading.active_count())
     before = state()
