@@ -70,11 +70,12 @@ static void start_mpi(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static bool mpi_is_started(void)
+bool process_has_mpi(void)
 {
-    int started;
+    int started, ended;
     MPI_Initialized(&started);
-    return started;
+    MPI_Finalized(&ended);
+    return started && !ended;
 }
 
 static volatile sig_atomic_t guarded; /* that this process ends is not expected */
@@ -118,7 +119,7 @@ static void __attribute__((noreturn)) end_all(int code)
 {
     guarded = false;
     alarm(ABORT_SECONDS); /* in case another thread holds what this needs */
-    if (mpi_is_started())
+    if (process_has_mpi())
         MPI_Abort(MPI_COMM_WORLD, code);
     _exit(code);
 }
@@ -153,7 +154,7 @@ void process_leave(struct comm *comm)
         comm_barrier(comm); /* nobody leaves while another still watches */
         comm_close(comm);
     }
-    if (mpi_is_started()) {
+    if (process_has_mpi()) {
         MPI_Barrier(MPI_COMM_WORLD); /* or MPICH over UCX may end one rank while another needs it */
         MPI_Finalize();
     }

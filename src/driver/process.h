@@ -1,7 +1,9 @@
 /* What a process has once, whatever runs in it: MPI, its signals, its standard streams, what it
- * leaves behind when it ends.  main.c alone uses this; a program that has its own MPI and signals
- * needs only a struct comm (comm_impl.h). */
+ * leaves behind when it ends.  main.c alone joins and leaves; a program that has its own MPI and
+ * signals needs only a struct comm (comm_impl.h). */
 #pragma once
+
+#include <stdbool.h>
 
 struct comm;
 struct error;
@@ -17,6 +19,9 @@ int process_begin(struct error *err);
  * where it does not abort, it exits with EXIT_RESOURCES.  Complains, possibly on some ranks only,
  * when the launcher started several ranks of which MPI sees each as a run of its own. */
 int process_join(struct comm *comm, struct error *err);
+
+/* Whether MPI has started in this process, and not ended.  Anybody may ask. */
+bool process_has_mpi(void);
 
 /* Collective.  From now on this process may end. */
 void process_leave(struct comm *comm);

@@ -21,6 +21,7 @@
 #include "nodes.h"
 #include "notice.h"
 #include "phase.h"
+#include "process.h"
 #include "stop.h"
 #include "version.h"
 
@@ -72,18 +73,10 @@ const char *dgemm_ooc_version_text(void)
     return version;
 }
 
-static bool mpi_runs(void)
-{
-    int started, ended;
-    MPI_Initialized(&started);
-    MPI_Finalized(&ended);
-    return started && !ended;
-}
-
 /* Where a rank cannot tell the others that it failed. */
 static void __attribute__((noreturn)) end_all(int code)
 {
-    if (mpi_runs())
+    if (process_has_mpi())
         MPI_Abort(MPI_COMM_WORLD, code);
     abort();
 }
@@ -157,7 +150,7 @@ static void take_ranks(dgemm_ooc *product, int handle)
 {
     struct error *err = &product->command.err;
     int provided;
-    if (!mpi_runs()) {
+    if (!process_has_mpi()) {
         error_add(err, EXIT_USAGE,
                   "MPI is not started, or has ended: call MPI_Init_thread before dgemm_ooc_create, "
                   "or give no ranks");
@@ -177,7 +170,7 @@ static void take_ranks(dgemm_ooc *product, int handle)
 enum dgemm_ooc_status dgemm_ooc_create(dgemm_ooc **product, const int *ranks)
 {
     dgemm_ooc *p = *product = calloc(1, sizeof *p);
-    if (!p && ranks && mpi_runs())
+    if (!p && ranks && process_has_mpi())
         end_all(EXIT_RESOURCES);
     if (!p)
         return DGEMM_OOC_RESOURCES;
@@ -204,7 +197,7 @@ void dgemm_ooc_destroy(dgemm_ooc *product)
 {
     if (!product)
         return;
-    if (product->ranks != MPI_COMM_NULL && product->process == getpid() && mpi_runs())
+    if (product->ranks != MPI_COMM_NULL && product->process == getpid() && process_has_mpi())
         MPI_Comm_free(&product->ranks);
     drop_words(product, 0);
     free(product->words);

@@ -122,7 +122,6 @@ void launcher_name_mpi(const char *library, char *text, size_t size)
             used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "", word);
 }
 
-/* The number of the step is gone where comm_open has taken it from an MPI that srun would end. */
 bool launcher_is_srun(void)
 {
     return getenv("SLURM_STEP_ID") || getenv("SLURM_STEP_NUM_TASKS");

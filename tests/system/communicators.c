@@ -68,10 +68,23 @@ static void work(MPI_Comm ranks, const char *input, const char *output)
     dgemm_ooc_destroy(product);
 }
 
+/* With an MPI that no two threads may call, not even in turns. */
+static int refuse_single(int argc, char **argv)
+{
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &provided);
+    int ranks = MPI_Comm_c2f(MPI_COMM_WORLD);
+    refuse(provided < MPI_THREAD_SERIALIZED ? "single" : "MPI gives more", &ranks);
+    MPI_Finalize();
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int rank, provided, ranks = 1;
     MPI_Comm part, rest;
+    if (argc == 1)
+        return refuse_single(argc, argv);
     bool first = argc == 3;
     const char *task =
         getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");

@@ -731,6 +731,12 @@ def test_singletons_of_a_launcher(source, rank, complaints):
                    SLURM_STEP_NUM_TASKS="4", SLURM_PROCID=str(rank))
 
 
+def test_the_launcher_of_mvapich(source):
+    """Its ranks are not taken for runs of their own, whatever MPI this is."""
+    assert_refused(source.parent, source, code=RESOURCES, says=["started 4 tasks"], MV2_COMM_WORLD_SIZE="4",
+                   MV2_COMM_WORLD_RANK="0")
+
+
 @pytest.mark.parametrize("option, threads", [("--gpu-memory", 1), ("--host-memory", 1),
                                              ("--host-memory", 64)])
 @pytest.mark.parametrize("ranks, more", [(0, []), (0, ["--beta", "2"]), (0, ["--io", "hdf5"]),

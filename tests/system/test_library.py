@@ -41,18 +41,18 @@ class Product:
     """One product of this process."""
 
     def __init__(self, *words, ranks=None):
-        self.library, self.handle = load(), ctypes.c_void_p()
-        self.created = self.library.dgemm_ooc_create(ctypes.byref(self.handle), ranks)
+        self.api, self.handle = load(), ctypes.c_void_p()
+        self.created = self.api.dgemm_ooc_create(ctypes.byref(self.handle), ranks)
         self.add(*words)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.library.dgemm_ooc_destroy(self.handle)
+        self.api.dgemm_ooc_destroy(self.handle)
 
     def __getattr__(self, name):
-        function = getattr(self.library, f"dgemm_ooc_{name}")
+        function = getattr(self.api, f"dgemm_ooc_{name}")
         return lambda *arguments: function(self.handle, *arguments)
 
     def add(self, *words):
@@ -64,7 +64,7 @@ class Product:
 
     def number(self, name):
         value = ctypes.c_double()
-        assert self.library.dgemm_ooc_number(self.handle, name.encode(), ctypes.byref(value)) == OK
+        assert self.api.dgemm_ooc_number(self.handle, name.encode(), ctypes.byref(value)) == OK
         return value.value
 
     def listen(self):
@@ -104,7 +104,7 @@ def test_a_product_and_what_is_known_of_it(source):
         report = json.loads(product.report())
         assert report["problem"]["k"] == 211 and report["wall_s"] == product.number("wall_s")
         assert product.check() == OK
-        assert product.library.dgemm_ooc_number(product.handle, b"problem.none", ctypes.byref(ctypes.c_double())) == USAGE
+        assert product.api.dgemm_ooc_number(product.handle, b"problem.none", ctypes.byref(ctypes.c_double())) == USAGE
     assert read(source.parent / "called.h5", "/x/C").tobytes() == expected
 
 
@@ -320,7 +320,7 @@ def test_examples_on_three_ranks(tmp_path, prefix, compiler, source, transposed)
 
 def test_communicators(tmp_path):
     """A part of the ranks, in another order, whose communicator its owner frees; an error of one rank is that of all; ranks
-    that ask for another product are told; MPI that has too little of threads, or has not begun, is refused."""
+    that ask for another product are told; MPI that has not begun is refused."""
     if not (BUILD / "tests/system/communicators").exists():
         pytest.skip("the program with communicators is not built: make test")
     operands(tmp_path / "input.h5", 97, 101, 211)
@@ -337,3 +337,23 @@ def test_communicators(tmp_path):
     assert re.match(r"report: [1-4] on 3 of 3: .*/none/report.json", report)
     assert product == "product: 0 on 3 of 3: " and again == "again: 0 on 2 of 2: "
     assert read(tmp_path / "called.h5").tobytes() == read(output_of(tmp_path / "input.h5")).tobytes()
+
+
+def test_an_mpi_for_one_thread(tmp_path):
+    if not (BUILD / "tests/system/communicators").exists():
+        pytest.skip("the program with communicators is not built: make test")
+    done = subprocess.run(launch.command("tests/system/communicators", ranks=1), env=environment(1), capture_output=True,
+                          text=True, timeout=launch.PATIENCE)
+    assert done.returncode == 0 and done.stdout.startswith("single: 2: MPI was started without MPI_THREAD_SERIALIZED"), done
+
+
+def test_variables_count(source, monkeypatch):
+    """As for the program."""
+    monkeypatch.setenv("DGEMM_OOC_ALPHA", "2")
+    with Product(source, "--force", "--device", "cpu") as product:
+        assert product.run() == OK
+        twice = read(output_of(source))
+        monkeypatch.setenv("DGEMM_OOC_ALPHA", "x")
+        assert product.run() == USAGE and "DGEMM_OOC_ALPHA" in product.said()
+    with h5py.File(source) as file:
+        assert np.allclose(twice, 2 * file["A"][()] @ file["B"][()])
