@@ -17,9 +17,17 @@ enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
 static int number_of(const char *file)
 {
     for (int i = 1; i < FORMAT_COUNT; i++)
-        if (matname_ends(file, formats[i]->endings))
+        if (formats[i]->endings && matname_ends(file, formats[i]->endings))
             return i;
     return 0;
+}
+
+static int number_of_dataset(const char *file, const char *dataset)
+{
+    for (int i = 1; i < FORMAT_COUNT; i++)
+        if (formats[i]->is_named_by && formats[i]->is_named_by(dataset))
+            return i;
+    return number_of(file);
 }
 
 const struct format *format_of(const char *file)
@@ -44,7 +52,7 @@ int format_begin(struct source *source, const char *file, const char *dataset, s
         return error_add(err, EXIT_INPUT, "the file name %.40s... is too long", file);
     if (strlen(dataset) >= sizeof source->dataset)
         return error_add(err, EXIT_INPUT, "the dataset name %.40s... is too long", dataset);
-    source->matrix.format = number_of(file);
+    source->matrix.format = number_of_dataset(file, dataset);
     strcpy(source->file, file);
     strcpy(source->dataset, dataset);
     return 0;
@@ -52,8 +60,9 @@ int format_begin(struct source *source, const char *file, const char *dataset, s
 
 int format_describe(const char *file, const char *dataset, struct source *source, struct error *err)
 {
-    return format_begin(source, file, dataset, err) ? err->code
-                                                    : format_of(file)->describe(source, err);
+    if (format_begin(source, file, dataset, err))
+        return err->code;
+    return format_of_matrix(&source->matrix)->describe(source, err);
 }
 
 int format_each(const char *file, format_visit *visit, void *context, struct error *err)

@@ -16,7 +16,7 @@
 struct error;
 
 /* The first one has the files whose names say nothing else. */
-#define FORMATS(FORMAT) FORMAT(hdf5) FORMAT(npy)
+#define FORMATS(FORMAT) FORMAT(hdf5) FORMAT(npy) FORMAT(raw)
 
 /* What is called for each matrix, with the complaint about it in `problem` (code 0: none), or for
  * each file.  Neither may call functions of formats. */
@@ -80,14 +80,15 @@ struct format_vector {
 /* An open dataset.  On success *file is the caller's, to be closed. */
 struct matfile;
 
-/* What a format cannot do, or need not, is null.  It has at least a name, endings of names (but for
- * the first format) and `describe`. */
+/* What a format cannot do, or need not, is null.  It has at least a name, `describe` and, but for
+ * the first format, endings of names or `is_named_by`. */
 struct format {
-    const char *name;             /* as --io calls what its library reads */
-    const char *endings;          /* of its files' names, as in ".npy .npy.part" */
-    const char *(*version)(void); /* of its library (text.h) */
-    void (*own_process)(void);    /* as format_own_process, below */
-    double thread_bytes_per_s;    /* that one thread reads, roughly */
+    const char *name;                         /* as --io calls what its library reads */
+    const char *endings;                      /* of its files' names, as in ".npy .npy.part" */
+    bool (*is_named_by)(const char *dataset); /* whatever the file's name */
+    const char *(*version)(void);             /* of its library (text.h) */
+    void (*own_process)(void);                /* as format_own_process, below */
+    double thread_bytes_per_s;                /* that one thread reads, roughly */
 
     /* Describe the dataset that `source` names.  Complains (EXIT_INPUT) about anything but a
      * two-dimensional one of real or complex numbers; if there is none of this name, the complaint

@@ -1,4 +1,5 @@
 /* Reads and writes of any dataset through the HDF5 library. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -207,14 +208,40 @@ static int open_dataset(struct matfile *m, bool write, struct error *err)
     return h5_settle(rc, m->source.file, err);
 }
 
-int matfile_open(const struct source *source, bool write, struct matfile **file, struct error *err)
+/* The elements are those of an external dataset of a file that is only in memory. */
+static int open_flat(struct matfile *m, struct error *err)
+{
+    const struct matrix *matrix = &m->source.matrix;
+    char path[PATH_MAX], name[64];
+    const hsize_t extents[2] = {(hsize_t)matrix->rows, (hsize_t)matrix_cols(matrix)};
+    const hsize_t bytes = extents[0] * (hsize_t)matrix->cols * matrix->element_bytes;
+    if (!realpath(m->source.file, path)) /* the library might look for another path elsewhere */
+        return error_add(err, EXIT_INPUT, "%s: %s", m->source.file, strerror(errno));
+    snprintf(name, sizeof name, "elements at %p", (void *)m);
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), plist = H5Pcreate(H5P_DATASET_CREATE);
+    hid_t space = H5Screate_simple(2, extents, NULL), type = h5_stored_type(&m->source);
+    H5Pset_fapl_core(access, 1 << 16, false);
+    H5Pset_external(plist, path, (off_t)m->source.offset, bytes);
+    m->file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    m->dataset = H5Dcreate2(m->file, "A", type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+    if (m->dataset < 0)
+        error_add(err, EXIT_RUNTIME, "%s cannot be converted: %s", m->source.file, h5_why());
+    h5_close(type);
+    h5_close(space);
+    h5_close(plist);
+    h5_close(access);
+    return err->code;
+}
+
+static int open_new(const struct source *source, struct matfile **file, bool flat, bool write,
+                    struct error *err)
 {
     struct matfile *m = malloc(sizeof *m);
     if (!m)
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", source->file);
     *m = (struct matfile){.file = -1, .dataset = -1, .source = *source};
     h5_enter();
-    int rc = open_dataset(m, write, err);
+    int rc = flat ? open_flat(m, err) : open_dataset(m, write, err);
     h5_leave();
     if (rc) {
         matfile_close(m);
@@ -222,6 +249,18 @@ int matfile_open(const struct source *source, bool write, struct matfile **file,
     }
     *file = m;
     return rc;
+}
+
+int matfile_open(const struct source *source, bool write, struct matfile **file, struct error *err)
+{
+    return open_new(source, file, false, write, err);
+}
+
+int matfile_open_flat(const struct source *source, bool write, struct matfile **file,
+                      struct error *err)
+{
+    (void)write; /* what is written lies as it is in memory */
+    return open_new(source, file, true, false, err);
 }
 
 void matfile_close(struct matfile *file)

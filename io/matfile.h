@@ -21,6 +21,11 @@ int matfile_lookup(const char *file, const char *name, struct format_found *foun
 
 int matfile_open(const struct source *source, bool write, struct matfile **file, struct error *err);
 void matfile_close(struct matfile *file);
+
+/* Open the elements of another format's file, which lie at an offset, one behind the other: the
+ * library converts them. */
+int matfile_open_flat(const struct source *source, bool write, struct matfile **file,
+                      struct error *err);
 int matfile_read(struct matfile *file, enum scalar type, const struct block *block, void *to,
                  struct error *err);
 int matfile_write(struct matfile *file, enum scalar type, const struct block *block,

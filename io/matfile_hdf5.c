@@ -188,12 +188,13 @@ static int complain_of_kind(int descriptor, const char *file, uint64_t bytes, st
     if (count > 0 && source_read_bytes(descriptor, first, count, 0) == 0)
         kind = other_kind(first, count);
     char advice[PATH_MAX + 128] = "";
-    if (kind)
-        snprintf(advice, sizeof advice, kind, file);
+    if (kind || bytes > 0)
+        snprintf(advice, sizeof advice,
+                 kind ? kind : "of elements and nothing else say which, as %s:f8:3000x2000", file);
     return error_add(err, EXIT_INPUT, "%s is not an HDF5 file%s%s", file,
                      bytes == 0 ? " (it is empty)"
                      : kind     ? ", "
-                                : "",
+                                : "; ",
                      advice);
 }
 

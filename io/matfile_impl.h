@@ -107,6 +107,9 @@ hid_t h5_part_type(hid_t type, char parts[2][PART_NAME_MAX]);
  * of them.  To be closed. */
 hid_t h5_memory_type(const struct source *source, enum scalar type);
 
+/* Likewise, of its elements as the file has them, which are of a type of the table. */
+hid_t h5_stored_type(const struct source *source);
+
 /* Write the shortest prefix of a path that does not exist to `missing`; 0 if all of it exists,
  * negative if the library cannot tell. */
 htri_t h5_first_missing(hid_t file, const char *path, char missing[DATASET_NAME_MAX]);

@@ -51,17 +51,30 @@ enum scalar h5_scalar(hid_t type)
     return found;
 }
 
+/* Of a complex matrix a pair of these, which takes the place of one. */
+static hid_t of_parts(const struct source *source, hid_t part)
+{
+    const size_t size = H5Tget_size(part);
+    if (!source->matrix.complex)
+        return part;
+    hid_t pair = H5Tcreate(H5T_COMPOUND, 2 * size);
+    H5Tinsert(pair, source->parts[0], 0, part);
+    H5Tinsert(pair, source->parts[1], size, part);
+    h5_close(part);
+    return pair;
+}
+
 hid_t h5_memory_type(const struct source *source, enum scalar type)
 {
-    size_t size = scalar_size(type);
-    hid_t native = h5_native(type);
-    if (!source->matrix.complex)
-        return native;
-    hid_t pair = H5Tcreate(H5T_COMPOUND, 2 * size);
-    H5Tinsert(pair, source->parts[0], 0, native);
-    H5Tinsert(pair, source->parts[1], size, native);
-    h5_close(native);
-    return pair;
+    return of_parts(source, h5_native(type));
+}
+
+hid_t h5_stored_type(const struct source *source)
+{
+    hid_t part = h5_native(source->matrix.elements);
+    if (source->matrix.swapped)
+        H5Tset_order(part, H5Tget_order(part) == H5T_ORDER_LE ? H5T_ORDER_BE : H5T_ORDER_LE);
+    return of_parts(source, part);
 }
 
 /* Take the names of the members, if they are those of a real and an imaginary part, in any case:

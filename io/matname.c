@@ -83,7 +83,6 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
 static const struct foreign {
     const char *ends, *save;
 } foreign[] = {
-    {".npy", "numpy.save"},
     {".npz", "numpy.savez"},
     {".csv .tsv .txt", "numpy.savetxt"},
     {".mat .parquet .feather .arrow .zarr .mtx .xls .xlsx .ods .rds .rdata .pkl .pickle .pt .pth "

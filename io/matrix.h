@@ -23,16 +23,17 @@ struct virtual_sources {
  * part and an imaginary part in turns.  All that counts elements or columns counts these, and
  * blocks of such a matrix begin and end at even columns. */
 struct matrix {
-    int format;                     /* of the file: format_of_matrix (format.h) */
-    uint64_t object[3];             /* device, file and address of the dataset; all 0: unknown */
-    int64_t rows, cols;             /* row-major extents, as h5py shows them */
-    enum scalar elements;           /* in either byte order; OTHER: of another type */
-    bool integers;                  /* of whatever type */
-    bool complex;                   /* pairs of these */
-    uint64_t element_bytes;         /* of one element in the file */
-    bool swapped;                   /* elements in the other byte order */
-    bool by_offset;                 /* contiguous, native, complete: readable without a library */
-    bool never_written;             /* contiguous, native, without bytes in the file */
+    int format;             /* of the file: format_of_matrix (format.h) */
+    uint64_t object[3];     /* device, file and address of the dataset; all 0: unknown */
+    int64_t rows, cols;     /* row-major extents, as h5py shows them */
+    enum scalar elements;   /* in either byte order; OTHER: of another type */
+    bool integers;          /* of whatever type */
+    bool complex;           /* pairs of these */
+    bool turned;            /* the transpose of what the user sees: a file in Fortran's order */
+    uint64_t element_bytes; /* of one element in the file */
+    bool swapped;           /* elements in the other byte order */
+    bool by_offset;         /* contiguous, native, complete: readable without a library */
+    bool never_written;     /* contiguous, native, without bytes in the file */
     int64_t chunk_rows, chunk_cols; /* 0 when not chunked */
     uint64_t chunk_bytes;           /* of one chunk in memory; 0 when not chunked */
     bool by_chunks;                 /* chunks can be read and decoded without a library */
@@ -57,6 +58,17 @@ static inline void matrix_set_type(struct matrix *matrix, enum scalar type)
 static inline int64_t matrix_cols(const struct matrix *matrix)
 {
     return matrix->complex ? matrix->cols / 2 : matrix->cols;
+}
+
+/* As the user sees it. */
+static inline struct matrix matrix_seen(const struct matrix *matrix)
+{
+    struct matrix seen = *matrix;
+    if (matrix->turned) {
+        seen.rows = matrix_cols(matrix);
+        seen.cols = matrix->rows * (matrix->complex ? 2 : 1);
+    }
+    return seen;
 }
 
 /* The number of its chunks, written or not; 0 when not chunked. */

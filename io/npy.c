@@ -1,5 +1,5 @@
 /* NumPy's files of one array (.npy): a header, which is the text of a Python dictionary, and the
- * elements in C's order, which are read by offset. */
+ * elements. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "error.h"
-#include "format.h"
+#include "flat.h"
+#include "matfile.h"
+#include "npy_notes.h"
 
 static const int64_t EXTENT_MAX = INT64_MAX / 32;
 static const char magic[] = "\x93NUMPY";
@@ -100,79 +102,64 @@ static int read_shape(const struct header *header, struct source *source, struct
     return 0;
 }
 
-static const struct kind {
-    const char *name;
-    enum scalar scalar;
-    bool complex;
-} kinds[] = {
-    {"f8", SCALAR_DOUBLE, false}, {"f4", SCALAR_FLOAT, false},  {"f2", SCALAR_FLOAT16, false},
-    {"c16", SCALAR_DOUBLE, true}, {"c8", SCALAR_FLOAT, true},   {"i1", SCALAR_INT8, false},
-    {"u1", SCALAR_UINT8, false},  {"i2", SCALAR_INT16, false},  {"u2", SCALAR_UINT16, false},
-    {"i4", SCALAR_INT32, false},  {"u4", SCALAR_UINT32, false}, {"b1", SCALAR_UINT8, false},
-};
-
-/* The type, '<f8': the order of bytes, the kind and the bytes of an element. */
+/* The type: the order of bytes, the kind and the bytes of an element. */
 static int read_type(const struct header *header, struct source *source, struct error *err)
 {
     const char *at = value_of(header, "'descr'");
-    struct matrix *m = &source->matrix;
     char text[TYPE_TEXT] = "";
     if (*at == '[')
         return refuse(source, "has elements that are structures, which are not multiplied", err);
     if (sscanf(at, "'%63[a-zA-Z0-9<>|=]", text) != 1)
         return refuse(source, "has no type in its header: is it damaged?", err);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (text[0] != '>' && strcmp(text + 1, kinds[i].name) == 0) {
-            matrix_set_type(m, kinds[i].scalar);
-            m->complex = kinds[i].complex;
-            m->cols *= 1 + kinds[i].complex;
-            m->element_bytes = scalar_size(kinds[i].scalar);
-            snprintf(source->layout, sizeof source->layout, "NumPy %s", text + 1);
-            return 0;
-        }
+    if (flat_set_type(source, text))
+        return 0;
     return error_add(err, EXIT_INPUT,
                      "%s has elements of type %s, which are not read from .npy files; save them by "
                      "numpy.save(FILE, x.astype(\"%s8\"))",
                      source->file, text, strchr(text, 'c') ? "<c" : "<f");
 }
 
-/* Elements that are there, and can be moved as they are. */
-static int place_elements(int descriptor, const struct header *header, struct source *source,
-                          struct error *err)
+static int describe_open(int descriptor, struct source *source, struct error *err)
 {
-    struct matrix *m = &source->matrix;
-    struct stat status;
-    uint64_t bytes;
-    if (strncmp(value_of(header, "'fortran_order'"), "False", 5) != 0)
-        return refuse(source,
-                      "is in Fortran's order, which is not read; save it by "
-                      "numpy.save(FILE, numpy.ascontiguousarray(x)), or x.T, for --transa T",
-                      err);
-    if (fstat(descriptor, &status))
-        return error_add(err, EXIT_INPUT, "%s: %s", source->file, strerror(errno));
-    if (__builtin_mul_overflow((uint64_t)m->rows, (uint64_t)m->cols, &bytes) ||
-        __builtin_mul_overflow(bytes, m->element_bytes, &bytes) ||
-        bytes > (uint64_t)status.st_size || header->bytes > (uint64_t)status.st_size - bytes)
-        return refuse(source, "ends before its elements do: is it truncated?", err);
-    source->offset = header->bytes;
-    source->file_bytes = (uint64_t)status.st_size;
-    m->by_offset = true;
-    m->object[0] = status.st_dev;
-    m->object[1] = status.st_ino;
+    struct header header;
+    if (read_header(descriptor, source, &header, err) || read_shape(&header, source, err) ||
+        read_type(&header, source, err))
+        return err->code;
+    const bool fortran = strncmp(value_of(&header, "'fortran_order'"), "True", 4) == 0;
+    if (flat_place(source, descriptor, header.bytes, fortran, err))
+        return err->code;
+    source->unfinished = npy_is_unfinished(descriptor, source);
     return 0;
 }
 
 static int describe(struct source *source, struct error *err)
 {
-    struct header header;
     const int descriptor = source_open_file(source->file, false, err);
     if (descriptor < 0)
         return err->code;
-    if (read_header(descriptor, source, &header, err) == 0 &&
-        read_shape(&header, source, err) == 0 && read_type(&header, source, err) == 0)
-        place_elements(descriptor, &header, source, err);
+    describe_open(descriptor, source, err);
     close(descriptor);
     return err->code;
 }
 
-const struct format format_npy = {.name = "NumPy", .endings = ".npy", .describe = describe};
+/* Whether the file is a matrix at all. */
+static int others(const char *file, const char *dataset, char *text, size_t size, struct error *err)
+{
+    struct source source;
+    if (size > 0)
+        text[0] = '\0';
+    return format_describe(file, dataset, &source, err);
+}
+
+const struct format format_npy = {.name = "NumPy",
+                                  .endings = ".npy .npy.part",
+                                  .thread_bytes_per_s = 1e9,
+                                  .describe = describe,
+                                  .open = matfile_open_flat,
+                                  .close = matfile_close,
+                                  .read = matfile_read,
+                                  .read_overhead = matfile_read_overhead,
+                                  .get_attributes = npy_get_attributes,
+                                  .replace_text = npy_replace_text,
+                                  .create = npy_create,
+                                  .others = others};

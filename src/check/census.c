@@ -185,17 +185,18 @@ static void add_ranks(struct census *s, struct moments *m, int64_t lines)
 
 static const char *line_name(const struct problem *p)
 {
-    return p->scaling.axis == AXIS_ROWS ? "row" : "column";
+    return problem_seen_scaling(p).axis == AXIS_ROWS ? "row" : "column";
 }
 
 void census_complain(const struct census *s, struct error *err)
 {
     const struct source *a = &s->problem->sources[OPERAND_A];
+    const int64_t row = (int64_t)s->nan / s->matrix->cols, col = (int64_t)s->nan % s->matrix->cols;
     error_add(
         err, EXIT_INPUT,
         "%s:%s is NaN in row %" PRId64 ", column %" PRId64
         ", counted from 0; give --nan mean to replace NaN by the mean of the others, or --nan zero",
-        a->file, a->dataset, (int64_t)s->nan / s->matrix->cols, (int64_t)s->nan % s->matrix->cols);
+        a->file, a->dataset, s->matrix->turned ? col : row, s->matrix->turned ? row : col);
 }
 
 /* What is half of the largest number at most has differences that are numbers, too. */

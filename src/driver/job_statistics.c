@@ -11,9 +11,9 @@
 #include "problem_scaling.h"
 #include "quantity.h"
 
-static const char *name_of(const struct scaling *scaling)
+static const char *name_of(const struct problem *p)
 {
-    return scaling->axis == AXIS_ROWS ? "row" : "column";
+    return problem_seen_scaling(p).axis == AXIS_ROWS ? "row" : "column";
 }
 
 /* Complain of some lines of A, by the first of them: what they do, and what follows from that. */
@@ -32,7 +32,7 @@ static void warn(const struct caller *caller, const struct job *job)
 {
     const struct scaling *scaling = &job->problem.scaling;
     const struct statistics *found = &job->statistics;
-    const char *name = name_of(scaling);
+    const char *name = name_of(&job->problem);
     const bool variables = scaling_lines_are_variables(&job->problem);
     if (found->missing > 0)
         caller_print(
@@ -101,7 +101,7 @@ int job_read_statistics(const struct caller *caller, const struct machine *machi
     caller_print(caller->details,
                  "Statistics  means and deviations of %" PRId64
                  " %ss of A, %s in %s (predicted %s)\n",
-                 found->lines, name_of(&job->problem.scaling), quantity_bytes(found->bytes),
+                 found->lines, name_of(&job->problem), quantity_bytes(found->bytes),
                  quantity_time(found->seconds), quantity_time(predicted_s));
     if (caller->comm->rank == 0)
         warn(caller, job);
@@ -111,7 +111,7 @@ int job_read_statistics(const struct caller *caller, const struct machine *machi
 void job_end_statistics(const struct caller *caller, const struct job *job, bool again)
 {
     const struct statistics *found = &job->statistics;
-    const char *name = name_of(&job->problem.scaling);
+    const char *name = name_of(&job->problem);
     caller_print(caller->details,
                  "Statistics  means and deviations of %" PRId64
                  " %ss of A, added up while it was read for the product\n",

@@ -33,7 +33,7 @@ bool output_part_exists(const struct file_names *names, struct error *err)
 static void describe_vectors(const struct source *c, const struct statistics *statistics,
                              const struct problem *p, struct format_vector vectors[2])
 {
-    const char *const axis = p->scaling.axis == AXIS_ROWS ? "rows" : "columns";
+    const char *const axis = problem_seen_scaling(p).axis == AXIS_ROWS ? "rows" : "columns";
     const struct {
         const char *suffix, *what;
         const double *values;
@@ -48,12 +48,20 @@ static void describe_vectors(const struct source *c, const struct statistics *st
     }
 }
 
+/* A file that is one matrix holds C alone. */
+static bool has_vectors(const struct source *c)
+{
+    return format_of_matrix(&c->matrix)->add_vector;
+}
+
 /* The file grows. */
 static int add_statistics(struct output *output, const struct problem *p, struct error *err)
 {
     const struct source *c = &output->source;
     struct format_vector vectors[2];
     struct source now;
+    if (!has_vectors(c))
+        return 0;
     describe_vectors(c, output->statistics, p, vectors);
     for (int i = 0; i < 2; i++)
         if (format_of_matrix(&c->matrix)->add_vector(c, &vectors[i], err))
@@ -69,7 +77,7 @@ int output_compare_statistics(const struct source *c, const struct statistics *s
     struct format_vector vectors[2];
     struct format_found found = {.object = FORMAT_DATASET};
     struct error ignored = {0};
-    if (p->scaling.axis == AXIS_NONE)
+    if (p->scaling.axis == AXIS_NONE || !has_vectors(c))
         return 0;
     describe_vectors(c, statistics, p, vectors);
     for (int i = 0; i < 2; i++) {
@@ -269,7 +277,7 @@ int output_fill_statistics(const struct output *output, const struct problem *p,
 {
     const struct source *c = &output->source;
     struct format_vector vectors[2];
-    if (!output->statistics || !scaling_shifts(p) || lend(output, err))
+    if (!output->statistics || !scaling_shifts(p) || !has_vectors(c) || lend(output, err))
         return err->code;
     describe_vectors(c, output->statistics, p, vectors);
     for (int i = 0; i < 2 && !err->code; i++)

@@ -22,7 +22,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
 {
     const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
     const struct source *c = &p->sources[OPERAND_C];
-    const struct scaling *s = &p->scaling;
+    const struct scaling s = problem_seen_scaling(p);
     static const char *const marks[] = {"", "^T", "^H"};
     const struct format_attribute list[] = {
         {.name = "formula", .text = attributes->formula},
@@ -39,9 +39,9 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_RELEASE},
         {.name = "identity", .text = attributes->identity},
         {.name = "kernels", .text = attributes->kernels},
-        {.name = s->axis ? "center" : NULL, .text = axis_names[scaling_center(s)]},
-        {.name = s->axis ? "scale" : NULL, .text = axis_names[scaling_scale(s)]},
-        {.name = s->axis ? "nan" : NULL, .text = missing_names[s->missing]},
+        {.name = s.axis ? "center" : NULL, .text = axis_names[scaling_center(&s)]},
+        {.name = s.axis ? "scale" : NULL, .text = axis_names[scaling_scale(&s)]},
+        {.name = s.axis ? "nan" : NULL, .text = missing_names[s.missing]},
         {.name = p->lower ? "triangle" : NULL, .text = "lower"},
         {.name = p->symmetric && p->complex ? "symmetry" : NULL,
          .text = problem_is_hermitian(p) ? "Hermitian" : "symmetric"},
@@ -59,7 +59,8 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
     print_hash(identity, attributes->identity);
     snprintf(attributes->kernels, sizeof attributes->kernels, "%s", problem_kernels(p, options));
     snprintf(attributes->formula, sizeof attributes->formula, "C = alpha A%s B%s%s",
-             marks[p->trans[0] + p->conjugate[0]], marks[p->trans[1] + p->conjugate[1]],
+             marks[problem_seen_trans(p, OPERAND_A) + p->conjugate[0]],
+             marks[problem_seen_trans(p, OPERAND_B) + p->conjugate[1]],
              problem_reads_c(p) ? " + beta C0" : "");
 }
 
@@ -374,11 +375,11 @@ static void recall_standard(const struct recall *recall, struct options *o)
 void output_compare_standard(const struct recall *recall, const struct problem *p,
                              struct error *err)
 {
-    const struct scaling *made = &recall->scaling, *now = &p->scaling;
+    const struct scaling *made = &recall->scaling, now = problem_seen_scaling(p);
     if (!recall->ours)
         return;
-    if (made->axis != now->axis || made->centers != now->centers || made->scales != now->scales ||
-        (made->axis && made->missing != now->missing))
+    if (made->axis != now.axis || made->centers != now.centers || made->scales != now.scales ||
+        (made->axis && made->missing != now.missing))
         error_add(err, EXIT_INPUT,
                   "C was made with --center %s --scale %s --nan %s, not with the options given "
                   "now: leave these and --product out",

@@ -57,6 +57,20 @@ struct problem {
     enum store_way io;
 };
 
+/* What users see, to whom a file in Fortran's order has the matrix itself: whether they have it
+ * transposed, and which of its lines are centred and scaled. */
+static inline bool problem_seen_trans(const struct problem *p, enum operand operand)
+{
+    return p->trans[operand] != p->matrix[operand].turned;
+}
+
+static inline struct scaling problem_seen_scaling(const struct problem *p)
+{
+    struct scaling seen = p->scaling;
+    seen.axis = axis_seen(seen.axis, p->matrix[OPERAND_A].turned);
+    return seen;
+}
+
 /* All of it is of one type. */
 static inline void problem_set_type(struct problem *p, enum scalar type)
 {

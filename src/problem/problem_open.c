@@ -184,9 +184,32 @@ static int moduli_of(const struct options *options, enum scalar type, bool compl
     return options->moduli > 0 ? options->moduli : ozaki_moduli(type, complex);
 }
 
+/* Of the files, which may have the transposes of what users see. */
+static void turn_operands(struct problem *p)
+{
+    p->scaling.axis = axis_seen(p->scaling.axis, p->matrix[OPERAND_A].turned);
+    for (enum operand i = 0; i < OPERAND_C; i++) {
+        p->trans[i] = problem_seen_trans(p, i);
+        p->matrix[i] = p->sources[i].matrix;
+    }
+}
+
+/* Not all of them may be turned. */
+static void check_turned(const struct problem *p, enum operand end, struct error *err)
+{
+    for (enum operand i = 0; i < end; i++)
+        if (p->matrix[i].turned && (i == OPERAND_C || p->conjugate[i]))
+            error_add(err, EXIT_INPUT,
+                      "%s is in Fortran's order, which is not read %s; save it by "
+                      "numpy.save(FILE, numpy.ascontiguousarray(x))",
+                      p->sources[i].file,
+                      i == OPERAND_C ? "of a C that is added" : "where it is conjugated");
+}
+
 /* From what users count to what problem.h says, once all has been checked. */
 static void count_parts(struct problem *p)
 {
+    turn_operands(p);
     p->k *= problem_width(p);
     p->n *= problem_width(p);
     p->k_whole = p->k;
@@ -225,13 +248,14 @@ int problem_open(const struct options *options, struct source sources[OPERAND_CO
     if (failed)
         return err->code;
     for (enum operand i = 0; i < end; i++)
-        p->matrix[i] = sources[i].matrix;
+        p->matrix[i] = matrix_seen(&sources[i].matrix);
 
     const struct matrix *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     p->m = p->trans[0] ? matrix_cols(a) : a->rows;
     p->k = p->trans[0] ? a->rows : matrix_cols(a);
     p->n = p->trans[1] ? b->rows : matrix_cols(b);
     choose_complex(p, options, end, err);
+    check_turned(p, end, err);
     if (p->complex || !integers_choose(options, p, end, err))
         check_types(p, options, end, err);
     p->moduli = problem_is_exact(p) ? 0 : moduli_of(options, p->type, p->complex);

@@ -3,6 +3,7 @@
  * of the element's row or column.  A covariance is such a product, and so is a correlation. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vector.h"
@@ -19,6 +20,12 @@ struct scaling {
     bool centers, scales;
     enum missing missing; /* what NaN stands for */
 };
+
+/* Of its transpose, if it is `turned`. */
+static inline enum axis axis_seen(enum axis axis, bool turned)
+{
+    return axis == AXIS_NONE || !turned ? axis : axis == AXIS_ROWS ? AXIS_COLS : AXIS_ROWS;
+}
 
 /* As the options have them. */
 static inline enum axis scaling_center(const struct scaling *s)

@@ -43,7 +43,7 @@ static const char *how_read(const struct problem *p, enum operand operand)
 
 static const char *how_turned(const struct problem *p, enum operand operand)
 {
-    if (operand == OPERAND_C || !p->trans[operand])
+    if (operand == OPERAND_C || !problem_seen_trans(p, operand))
         return "";
     return p->conjugate[operand] ? " conjugate transposed" : " transposed";
 }
@@ -52,10 +52,11 @@ static void print_operand(FILE *out, const struct problem *p, enum operand opera
 {
     char name[sizeof(struct source)], notes[NOTES_MAX][NOTE_TEXT];
     const struct source *source = &p->sources[operand];
+    const struct matrix seen = matrix_seen(&source->matrix);
     snprintf(name, sizeof name, "%s:%s", source->file, source->dataset);
     error_make_plain(name);
     fprintf(out, "  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s\n", "ABC"[operand],
-            source -> matrix.rows, matrix_cols(&source->matrix), how_turned(p, operand), name,
+            seen.rows, matrix_cols(&seen), how_turned(p, operand), name,
             source->layout, how_read(p, operand));
     const int count = problem_notes(p, operand, notes);
     for (int i = 0; i < count; i++)
@@ -64,14 +65,14 @@ static void print_operand(FILE *out, const struct problem *p, enum operand opera
 
 static void print_standard(FILE *out, const struct problem *p)
 {
-    const struct scaling *s = &p->scaling;
-    if (s->axis == AXIS_NONE)
+    const struct scaling s = problem_seen_scaling(p);
+    if (s.axis == AXIS_NONE)
         return;
     fprintf(out, "            A's %s are %s%s%s before; NaN is %s\n",
-            s->axis == AXIS_ROWS ? "rows" : "columns", s->centers ? "centred" : "",
-            s->centers && s->scales ? " and " : "", s->scales ? "scaled" : "",
-            s->missing == MISSING_ERROR  ? "refused"
-            : s->missing == MISSING_MEAN ? "taken for the mean"
+            s.axis == AXIS_ROWS ? "rows" : "columns", s.centers ? "centred" : "",
+            s.centers && s.scales ? " and " : "", s.scales ? "scaled" : "",
+            s.missing == MISSING_ERROR  ? "refused"
+            : s.missing == MISSING_MEAN ? "taken for the mean"
                                          : "taken for 0");
 }
 

@@ -122,10 +122,11 @@ static json_t *matrices_json(const struct problem *p, const struct operand_name 
     json_t *matrices = json_object();
     for (int i = 0; i < OPERAND_COUNT; i++) {
         const struct source *source = &p->sources[i];
+        const struct matrix seen = matrix_seen(&source->matrix);
         if (i != OPERAND_C || problem_reads_c(p))
-            json_object_set_new(matrices, report_files[i],
-                                matrix_json(source->file, source->dataset, source->matrix.rows,
-                                            matrix_cols(&source->matrix)));
+            json_object_set_new(
+                matrices, report_files[i],
+                matrix_json(source->file, source->dataset, seen.rows, matrix_cols(&seen)));
     }
     json_object_set_new(matrices, report_files[OPERAND_COUNT],
                         matrix_json(output->file, output->dataset, p->m, p->n / problem_width(p)));
@@ -134,18 +135,19 @@ static json_t *matrices_json(const struct problem *p, const struct operand_name 
 
 static json_t *problem_json(const struct problem *p)
 {
-    const struct scaling *s = &p->scaling;
+    const struct scaling s = problem_seen_scaling(p);
     const int64_t width = problem_width(p);
     return json_pack("{s:s, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:b, s:b, s:b, "
                      "s:s, s:s, s:s, s:s}",
                      "type", scalar_name(p->held[OPERAND_C]), "complex", p->complex, "m",
                      (json_int_t)p->m, "n", (json_int_t)(p->n / width), "k",
                      (json_int_t)(p->k / width), "alpha", p->alpha, "beta", p->beta, "alpha_imag",
-                     p->alpha_i, "beta_imag", p->beta_i, "trans_a", p->trans[0], "trans_b",
-                     p->trans[1], "conjugate_a", p->conjugate[0], "conjugate_b", p->conjugate[1],
-                     "symmetric", p->symmetric, "lower", p->lower, "center",
-                     axis_names[scaling_center(s)], "scale", axis_names[scaling_scale(s)], "nan",
-                     missing_names[s->missing], "exact", problem_exact_text(p));
+                     p->alpha_i, "beta_imag", p->beta_i, "trans_a",
+                     problem_seen_trans(p, OPERAND_A), "trans_b", problem_seen_trans(p, OPERAND_B),
+                     "conjugate_a", p->conjugate[0], "conjugate_b", p->conjugate[1], "symmetric",
+                     p->symmetric, "lower", p->lower, "center", axis_names[scaling_center(&s)],
+                     "scale", axis_names[scaling_scale(&s)], "nan", missing_names[s.missing],
+                     "exact", problem_exact_text(p));
 }
 
 static json_t *statistics_json(const struct statistics *s)

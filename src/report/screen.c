@@ -83,16 +83,17 @@ static void write_scalar(FILE *out, double real, double imaginary)
 
 static void write_factor(FILE *out, const struct problem *p, enum operand operand)
 {
-    const char *turned = !p->trans[operand] ? "" : p->conjugate[operand] ? "^H" : "^T";
+    const char *turned = !problem_seen_trans(p, operand) ? "" : p->conjugate[operand] ? "^H" : "^T";
     fprintf(out, "%s%s", operand == OPERAND_A || b_is_a(p) ? "A" : "B", turned);
 }
 
-static void write_scaling(FILE *out, const struct scaling *s)
+static void write_scaling(FILE *out, const struct problem *p)
 {
-    if (s->axis != AXIS_NONE)
-        fprintf(out, ", %s of A %s%s%s", s->axis == AXIS_ROWS ? "rows" : "columns",
-                s->centers ? "centred" : "", s->centers && s->scales ? " and " : "",
-                s->scales ? "scaled" : "");
+    const struct scaling s = problem_seen_scaling(p);
+    if (s.axis != AXIS_NONE)
+        fprintf(out, ", %s of A %s%s%s", s.axis == AXIS_ROWS ? "rows" : "columns",
+                s.centers ? "centred" : "", s.centers && s.scales ? " and " : "",
+                s.scales ? "scaled" : "");
 }
 
 static void write_product(FILE *out, const struct account *a)
@@ -109,7 +110,7 @@ static void write_product(FILE *out, const struct account *a)
         write_scalar(out, minus ? -p->beta : p->beta, p->beta_i);
         fputc('C', out);
     }
-    write_scaling(out, &p->scaling);
+    write_scaling(out, p);
     fprintf(out, "; %s%s; C %" PRId64 "x%" PRId64 ", k %" PRId64, p->complex ? "complex " : "",
             problem_is_exact(p) ? problem_exact_text(p) : scalar_name(p->held[OPERAND_C]), p->m,
             p->n / problem_width(p), p->k / problem_width(p));

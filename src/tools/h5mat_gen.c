@@ -32,9 +32,9 @@ struct gen {
     struct format_layout layout;
     bool force;
     bool new_file;
-    struct format_found part;  /* what had the name of what is being made, in a file that existed */
-    struct store *store;       /* contiguous */
-    struct matfile *matfile;   /* chunked */
+    struct format_found part; /* what had the name of what is being made, in a file that existed */
+    struct store *store;      /* contiguous */
+    struct matfile *matfile;  /* chunked */
 };
 
 enum {
@@ -211,7 +211,12 @@ static int name_matrix(struct gen *g, struct error *err)
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", g->dataset);
     g->new_file = !file_leads(g->source.file, &status, err);
     g->format = format_of(g->source.file);
-    if ((g->new_file || !g->format->create) && !err->code)
+    const char *end = strrchr(g->source.file, '.');
+    if (!g->format->rename && !err->code)
+        return error_add(err, EXIT_USAGE,
+                         "%s: what h5mat writes is HDF5 and not %s: name it %.*s.h5",
+                         g->source.file, end, (int)(end - g->source.file), g->source.file);
+    if (g->new_file && !err->code)
         matname_check_new(g->source.file, g->dataset, err);
     return err->code;
 }

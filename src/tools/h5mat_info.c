@@ -41,7 +41,7 @@ static const char *plain_name(const struct source *source, char name[DATASET_NAM
 
 static void print_matrix(const struct source *source)
 {
-    const struct matrix *m = &source->matrix;
+    const struct matrix seen = matrix_seen(&source->matrix), *m = &seen;
     uint64_t bytes = (uint64_t)m->rows * (uint64_t)m->cols * m->element_bytes;
     char name[DATASET_NAME_MAX];
     const char *how = strstr(source->layout, ": read ");

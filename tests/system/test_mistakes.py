@@ -35,7 +35,6 @@ OTHER_WORDS = {
     "--timeout 4h": "--max-time TIME", "--seed 1": "--check-seed N", "--compress": "h5repack",
     "--block-size 5": "--tile",
     "--frobnicate": "see --help-all",
-    "-o C.npy": 'name it C.h5, and then, in Python, numpy.save("C.npy", h5py.File("C.h5")["C"][:])',
     "-o there/C.csv:/x": 'numpy.savetxt("there/C.csv", h5py.File("there/C.h5")["/x"][:])',
     "-o C.mat": "HDF5 and not .mat: name it C.h5", "-o C.Parquet": "HDF5 and not .Parquet: name it C.h5",
     "-o .": "--output . names a directory: name the file in it, ./C.h5",
@@ -226,7 +225,7 @@ def test_input_that_is_named_as_another_format(source):
 def test_generated_matrix_that_is_named_as_another_format(tmp_path):
     done = run("h5mat", "gen", "in.npy", "--rows", 2, "--cols", 2, cwd=tmp_path)
     assert done.returncode == USAGE and not list(tmp_path.iterdir())
-    assert_one_sentence(done.stderr, "in.npy: what is written is HDF5 and not .npy: name it in.h5")
+    assert_one_sentence(done.stderr, "in.npy: what h5mat writes is HDF5 and not .npy: name it in.h5")
 
 
 # The environment of a shell, a job or a container: variables or a wrapper, the status, and what the sentence has.

@@ -1,13 +1,18 @@
-"""NumPy's files: the products are those of HDF5 files with the same elements, and what cannot be read is refused."""
+"""Files of elements in one piece, NumPy's and raw ones: the products are those of HDF5 files with the same elements,
+and what cannot be read is refused."""
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 from cases import each
-from launch import BUILD, ROOT, SANITIZED, WAYS, environment, run
-from matrices import multiply, output_of, random, read, write
+from launch import BUILD, PATIENCE, ROOT, SANITIZED, WAYS, environment, run
+from matrices import multiply, output_of, random, read, start_late, wait_until, write
 
 INPUT = 3
 TYPES = ["f8", "f4", "f2", "c16", "c8", "i1", "u1", "i2", "u2", "i4", "u4", "b1"]
@@ -84,9 +89,9 @@ def odd(folder):
     """Files, and part of the sentence that refuses them."""
     a = random((5, 4))
     whole_file = saved(folder / "whole.npy", a).read_bytes()
-    arrays = {"order": (np.asfortranarray(a), "is in Fortran's order"), "vector": (a[0], "not an array of two dimensions"),
+    arrays = {"vector": (a[0], "not an array of two dimensions"),
               "cube": (np.zeros((2, 2, 2)), "not an array of two dimensions"), "empty": (np.zeros((0, 3)), "is empty"),
-              "ints": (np.ones((3, 3), "i8"), "elements of type <i8"), "big": (a.astype(">f8"), "elements of type >f8"),
+              "ints": (np.ones((3, 3), "i8"), "give --type d"), "large": (np.ones((3, 3), "u8"), "elements of type <u8"),
               "pairs": (np.zeros((2, 2), [("x", "f8"), ("y", "i4")]), "elements that are structures")}
     for name, (array, says) in arrays.items():
         yield saved(folder / f"{name}.npy", array), says
@@ -142,3 +147,140 @@ def test_info(tmp_path):
     path = saved(tmp_path / "A.npy", random((12, 10), "c8"))
     done = run("h5mat", "info", path)
     assert done.returncode == 0 and "12 x 10" in done.stdout and "NumPy c8" in done.stdout, done.stdout + done.stderr
+
+
+def matrices_of(folder, dtype):
+    """A and B in HDF5, as .npy files in both orders, and as raw files in both; their words."""
+    rng, numbers = np.random.default_rng(5), {"A": (37, 25), "B": (25, 31)}
+    words, arrays = {}, {}
+    for name, shape in numbers.items():
+        one = rng.integers(-3, 4, shape).astype(dtype)
+        if one.dtype.kind == "c":
+            one = (one + 1j * rng.integers(-3, 4, shape)).astype(dtype)
+        turned = np.asfortranarray(one)
+        (folder / f"{name}.bin").write_bytes(b"header" + one.tobytes())
+        (folder / f"{name}f.raw").write_bytes(one.T.tobytes())
+        rows, cols = shape
+        arrays[name] = one
+        words[name] = [saved(folder / f"{name}.npy", one), saved(folder / f"{name}f.npy", turned),
+                       f"{folder}/{name}.bin:{dtype}:{rows}x{cols}@6", f"{folder}/{name}f.raw:{dtype}:{rows}x{cols}:F"]
+    write(folder / "input.h5", **arrays)
+    return words
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8", "i2", "f2"])
+def test_either_order_of_either_file(tmp_path, dtype):
+    words = matrices_of(tmp_path, dtype)
+    multiply(tmp_path / "input.h5")
+    expected = read(output_of(tmp_path / "input.h5")).tobytes()
+    for i in range(4):
+        for j in {i, 0, 3}:
+            for end in "npy", "h5":
+                product(words["A"][i], words["B"][j], "-o", tmp_path / f"C.{end}", "--verify", "full")
+            assert np.load(tmp_path / "C.npy").tobytes() == expected == read(tmp_path / "C.h5").tobytes(), (i, j)
+            checked = run("dgemm_ooc", "--check-only", "-o", tmp_path / "C.npy")
+            assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("words, value", [
+    (["--product", "gram"], lambda a: a @ a.T), (["--product", "gram", "--transa", "T"], lambda a: a.T @ a),
+    (["--product", "cov"], np.cov), (["--product", "cov", "--transa", "T"], lambda a: np.cov(a.T)),
+    (["--product", "cor"], np.corrcoef), (["--product", "gram", "--center", "cols"], lambda a: (a - a.mean(0)) @ (a - a.mean(0)).T),
+    (["--product", "gram", "--center", "rows", "--nan", "mean"], lambda a: np.cov(a) * (a.shape[1] - 1))])
+@pytest.mark.parametrize("ranks", [0, 3])
+def test_rows_are_rows_in_either_order(tmp_path, words, value, ranks):
+    a = random((40, 70), seed=3)
+    made = {}
+    for name, array in {"plain": a, "turned": np.asfortranarray(a)}.items():
+        path = saved(tmp_path / f"{name}.npy", array)
+        for out in "C.npy", "C.h5":
+            product(path, *words, "-o", tmp_path / out, "--verify", "full", "--report", tmp_path / "r.json", ranks=ranks)
+        made[name] = np.load(tmp_path / "C.npy")
+        assert made[name].tobytes() == read(tmp_path / "C.h5").tobytes()
+        assert np.allclose(made[name], value(a))
+        report = json.loads((tmp_path / "r.json").read_text())
+        assert (report["matrices"]["A"]["rows"], report["matrices"]["A"]["cols"]) == a.shape
+        assert report["problem"]["trans_a"] == ("--transa" in words)
+        checked = run("dgemm_ooc", "--check-only", "-o", tmp_path / "C.h5")
+        assert checked.returncode == 0, checked.stderr
+    assert made["plain"].tobytes() == made["turned"].tobytes()
+
+
+def test_messages_count_as_the_user_does(tmp_path):
+    a = random((6, 9), seed=3)
+    a[4, 7] = np.nan
+    path = saved(tmp_path / "A.npy", np.asfortranarray(a))
+    done = run("dgemm_ooc", path, "--product", "cov", "-o", tmp_path / "C.npy")
+    assert done.returncode == INPUT and "row 4, column 7" in done.stderr, done.stderr
+    done = run("dgemm_ooc", path, path, "-o", tmp_path / "C.npy")
+    assert done.returncode == INPUT and "op(A) is 6x9, op(B) is 6x9" in done.stderr and "--transb T" in done.stderr
+    done = run("dgemm_ooc", path, path, "--transb", "T", "-c", path, "--beta", "1", "-o", tmp_path / "C.npy")
+    assert done.returncode == INPUT and "Fortran's order, which is not read of a C" in done.stderr, done.stderr
+    path = saved(tmp_path / "Z.npy", np.asfortranarray(a[:4, :5] + 1j))
+    done = run("dgemm_ooc", path, path, "--transb", "C", "-o", tmp_path / "C.npy")
+    assert done.returncode == INPUT and "where it is conjugated" in done.stderr, done.stderr
+    info = run("h5mat", "info", path)
+    assert "4 x 5" in info.stdout and "in Fortran's order" in info.stdout, info.stdout
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i8", "i2", "b1", ">f8", ">f4", ">i4", "c8", ">c16"])
+def test_conversions(tmp_path, dtype):
+    """As HDF5 converts them, in either order; C is that of the converted elements."""
+    a = (np.random.default_rng(2).random((30, 20)) * 4).astype(dtype)
+    b = random((20, 10), "c16" if a.dtype.kind == "c" else "f8")
+    type_ = "z" if a.dtype.kind == "c" else "d"
+    write(tmp_path / "input.h5", A=a.astype(b.dtype), B=b)
+    multiply(tmp_path / "input.h5")
+    a.tofile(tmp_path / "a.bin")
+    for operand in (saved(tmp_path / "A.npy", a), saved(tmp_path / "F.npy", np.asfortranarray(a)), f"{tmp_path}/a.bin:{dtype}:30x20"):
+        product(operand, f"{tmp_path}/input.h5:/B", "--type", type_, "-o", tmp_path / "C.npy", ranks=2)
+        assert np.load(tmp_path / "C.npy").tobytes() == read(output_of(tmp_path / "input.h5")).tobytes(), operand
+
+
+def test_c_is_added_and_multiplied_on(tmp_path):
+    """What a product has made is the operand of another, and added to one."""
+    a, b = random((30, 20), seed=1), random((20, 30), seed=2)
+    names = [saved(tmp_path / "A.npy", a), saved(tmp_path / "B.npy", b)]
+    product(*names, "-o", tmp_path / "C.npy")
+    product(tmp_path / "C.npy", names[0], "-o", tmp_path / "D.npy")
+    product(*names, "-c", tmp_path / "C.npy", "--beta", "-1", "-o", tmp_path / "Z.npy", "--alpha", "1")
+    assert np.allclose(np.load(tmp_path / "D.npy"), a @ b @ a) and not np.load(tmp_path / "Z.npy").any()
+    product(names[0], "--product", "gram", cwd=tmp_path)
+    assert np.allclose(np.load(tmp_path / "A-C.npy", mmap_mode="r"), a @ a.T)
+
+
+def test_a_run_to_npy_is_resumed(tmp_path):
+    a, b = random((450, 500), seed=1), random((500, 400), seed=2)
+    names = [saved(tmp_path / "A.npy", a), saved(tmp_path / "B.npy", np.asfortranarray(b))]
+    words, part = [*names, "-o", tmp_path / "C.npy", "--tile", "40x40x16"], tmp_path / "C.npy.part"
+    with start_late(*words, late="2") as process:
+        wait_until(lambda: part.exists() and part.stat().st_blocks > 20, process)
+        time.sleep(0.3)
+        os.kill(process.pid, signal.SIGUSR2)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 75, err
+    unfinished = run("dgemm_ooc", tmp_path / "C.npy.part", names[0], "-o", tmp_path / "D.npy")
+    assert unfinished.returncode == INPUT and "unfinished" in unfinished.stderr, unfinished.stderr
+    done = run("dgemm_ooc", *words, "--verify", "full", ranks=2)
+    assert done.returncode == 0 and "Restart" in done.stdout, done.stdout + done.stderr
+    assert np.allclose(np.load(tmp_path / "C.npy"), a @ b)
+    again = run("dgemm_ooc", *names, "-o", tmp_path / "C.npy")
+    assert again.returncode == 0 and "already" in again.stdout, again.stdout
+    taken = run("dgemm_ooc", *names, "-o", tmp_path / "C.npy", "--alpha", "2")
+    assert taken.returncode == INPUT and "--force" in taken.stderr, taken.stderr
+    data = bytearray((tmp_path / "C.npy").read_bytes())
+    data[5003] ^= 64
+    (tmp_path / "C.npy").write_bytes(data)
+    assert run("dgemm_ooc", "--check-only", "-o", tmp_path / "C.npy").returncode == 5
+
+
+@pytest.mark.parametrize("name, says", [
+    ("a.bin:f8", "say which"), ("a.bin:f8:3", "say which"), ("a.bin:f8:3x", "say which"), ("a.bin:f8:3x4:G", "say which"),
+    ("a.bin:f8:0x4", "say which"), ("a.bin:f8:-3x4", "say which"), ("a.bin:f8:3x4@-1", "say which"), ("a.bin:f8:3x4@1", "ends before"),
+    ("a.bin:f8:99999999999999999999x4", "say which"), ("a.bin:f8:4000000000x4000000000", "ends before"),
+    ("b.bin:f8:3x4", "no such file"), ("a.bin:f9:3x4", "say which"), ("a.bin:/A", "say which")])
+def test_mistakes_in_raw_names(tmp_path, name, says):
+    (tmp_path / "a.bin").write_bytes(bytes(96))
+    done = run("dgemm_ooc", "-a", name, "-b", "a.bin:f8:4x3", "-o", "C.h5", cwd=tmp_path)
+    assert done.returncode == INPUT and says in done.stderr, done.stderr
+    assert not (tmp_path / "C.h5").exists()

@@ -1,0 +1,88 @@
+/* Files of elements and nothing else, of which the dataset's name says what they are: the type, the
+ * extents, F for Fortran's order, and the bytes before the elements: f8:3000x2000:F@512. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "flat.h"
+#include "matfile.h"
+
+static const int64_t NUMBER_MAX = INT64_MAX / 32;
+
+/* A number of digits alone, up to `end`, behind which the text goes on; negative: it is none. */
+static int64_t read_number(const char **at)
+{
+    char *end;
+    if (!isdigit((unsigned char)**at))
+        return -1;
+    errno = 0;
+    const long long number = strtoll(*at, &end, 10);
+    *at = end;
+    return errno || number > NUMBER_MAX ? -1 : number;
+}
+
+/* Step over what the text goes on with. */
+static bool skip(const char **at, const char *text)
+{
+    const size_t length = strlen(text);
+    const bool found = strncmp(*at, text, length) == 0;
+    *at += found ? length : 0;
+    return found;
+}
+
+/* Names of a type. */
+static bool is_named_by(const char *dataset)
+{
+    struct source unused = {0};
+    char type[8] = "";
+    const size_t length = strcspn(dataset, ":");
+    memcpy(type, dataset, length < sizeof type ? length : 0);
+    return dataset[length] && flat_set_type(&unused, type);
+}
+
+static bool parse(struct source *source, bool *fortran, int64_t *offset)
+{
+    char type[8] = "";
+    const char *at = source->dataset;
+    const size_t length = strcspn(at, ":");
+    if (length >= sizeof type)
+        return false;
+    memcpy(type, at, length);
+    at += length;
+    if (!flat_set_type(source, type) || !skip(&at, ":"))
+        return false;
+    source->matrix.rows = read_number(&at);
+    source->matrix.cols = skip(&at, "x") ? read_number(&at) : -1;
+    *fortran = skip(&at, ":F");
+    *offset = skip(&at, "@") ? read_number(&at) : 0;
+    return source->matrix.rows > 0 && source->matrix.cols > 0 && *offset >= 0 && !*at;
+}
+
+static int describe(struct source *source, struct error *err)
+{
+    bool fortran;
+    int64_t offset;
+    if (!parse(source, &fortran, &offset))
+        return error_add(err, EXIT_INPUT,
+                         "%s has elements and nothing else: say which, as %s:f8:3000x2000, with :F "
+                         "for Fortran's order and @BYTES for what is before them",
+                         source->file, source->file);
+    const int descriptor = source_open_file(source->file, false, err);
+    if (descriptor < 0)
+        return err->code;
+    flat_place(source, descriptor, (uint64_t)offset, fortran, err);
+    close(descriptor);
+    return err->code;
+}
+
+const struct format format_raw = {.name = "raw",
+                                  .is_named_by = is_named_by,
+                                  .thread_bytes_per_s = 1e9,
+                                  .describe = describe,
+                                  .open = matfile_open_flat,
+                                  .close = matfile_close,
+                                  .read = matfile_read,
+                                  .read_overhead = matfile_read_overhead};
