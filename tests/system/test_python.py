@@ -397,6 +397,31 @@ def test_files_of_numpy(ab, tmp_path):
     np.save(tmp_path / "b.npy", b)
     assert np.allclose(oc.matmul("a.npy", Path("b.npy"), "C.h5"), a @ b)
     assert np.allclose(oc.cov("a.npy", "cov.h5", ddof=0), np.cov(a, ddof=0))
+    np.save(tmp_path / "a.npy", np.asfortranarray(a).astype("f4"))
+    made = oc.matmul("a.npy", "b.npy", "C.npy", dtype=float)
+    assert made.path == str(tmp_path / "C.npy") and np.allclose(np.load(made.path), a.astype("f4") @ b)
+    with made.open() as c:
+        assert np.array_equal(c, made.array) and not made.array.flags.writeable
+    assert oc.check(made).verdict == "PASSED"
+    assert np.allclose(oc.matmul(made, made, "D.h5", trans_a="T"), made.array.T @ made.array)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_a_memmap_is_read_where_it_is(ab, tmp_path, mode):
+    """Also a part of it, or its transpose; what is only in memory is written first."""
+    a, b = ab
+    np.save(tmp_path / "a.npy", a)
+    (tmp_path / "b.bin").write_bytes(bytes(5000) + b.tobytes())
+    x = np.load(tmp_path / "a.npy", mmap_mode=mode)
+    y = np.memmap(tmp_path / "b.bin", "f8", mode, 5000, b.shape)
+    if mode != "r":
+        x[1, 1] = 5
+    for left, right in [(x, y), (y.T, x.T), (x[3:9], y), (x[:, 2:], y[2:]), (x[::2], y)]:
+        made = oc.matmul(left, right)
+        assert np.allclose(made, np.array(left) @ np.array(right))
+        assert (made.report["matrices"]["B"]["file"] == str(right.filename)) == (mode != "c")
+    assert np.allclose(oc.cov(x), np.cov(x)) and np.allclose(oc.cov(x.T), np.cov(x.T))
+    assert np.allclose(oc.gram(x.T, center="cols"), (x.T - x.T.mean(0)).T @ (x.T - x.T.mean(0)))
 
 
 @pytest.mark.parametrize("ranks", [None, 2])

@@ -1,6 +1,7 @@
 """What a matrix may be: a dataset of a file, or an array, which is written to a temporary file."""
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import tempfile
@@ -13,7 +14,7 @@ import h5py
 import numpy as np
 
 from ._errors import InputError, ResourceError, UsageError, type_error
-from ._result import Result
+from ._result import Result, is_npy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 64 << 20  # bytes that are written at a time
 _MEMORY = "/dev/shm"
+_MAPPED = "f2 f4 f8 c8 c16 b1 i1 i2 i4 i8 u1 u2 u4".split()  # elements that the program reads
 
 
 def split(text: str) -> Tuple[str, str]:
@@ -43,6 +45,7 @@ class Matrix:
     file: str = ""
     dataset: str = ""
     array: Optional[NDArray[Any]] = None
+    mapped: Optional[Tuple[int, int]] = None  # the shape of an array that is `file`
     kept: Any = field(default=None, repr=False)  # whose temporary files must last as long
 
     @property
@@ -50,11 +53,18 @@ class Matrix:
         return f"{self.file}:{self.dataset}" if self.dataset else self.file
 
     @property
+    def is_file(self) -> bool:
+        """Whether the caller named a file."""
+        return self.array is None and self.mapped is None
+
+    @property
     def shape(self) -> Tuple[int, ...]:
         if self.array is not None:
             return self.array.shape
+        if self.mapped is not None:
+            return self.mapped
         try:
-            if _is_npy(self.file):
+            if is_npy(self.file):
                 rows, columns = np.load(self.file, mmap_mode="r").shape
                 return int(rows), int(columns)
             with h5py.File(self.file, "r") as file:
@@ -83,10 +93,6 @@ class Matrix:
         return about["data"][0], about["shape"], self.array.strides, about["typestr"]
 
 
-def _is_npy(file: str) -> bool:
-    return file.lower().endswith(".npy")
-
-
 def _is_in_columns(array: NDArray[Any]) -> bool:
     return bool(array.flags.f_contiguous and not array.flags.c_contiguous)
 
@@ -98,13 +104,14 @@ def matrix(value: Operand, name: str) -> Matrix:
         return Matrix(name, file, dataset, kept=value)
     if isinstance(value, (str, os.PathLike)):
         file, dataset = split(os.fspath(value))
-        if not dataset and "://" not in file and not _is_npy(file):
+        if not dataset and "://" not in file and not is_npy(file):
             dataset = _only_dataset(file) or ("/" + (name if name in "bc" else "a").upper())
         return Matrix(name, file, dataset)
     if isinstance(value, h5py.Dataset):
         return _opened(value, name)
     if isinstance(value, np.ndarray):
-        return Matrix(name, array=_usable(value, name))
+        array = _usable(value, name)
+        return _in_its_file(array, name) or Matrix(name, array=array)
     if isinstance(value, h5py.Group):
         raise type_error(name, value, 'name a dataset of it, as f["A"]')
     raise type_error(name, value, 'give "FILE.h5:/path", a dataset of h5py or a NumPy array, as '
@@ -143,6 +150,26 @@ def _usable(array: NDArray[Any], name: str) -> NDArray[Any]:
         raise UsageError(f"{name} has elements of type {array.dtype}: convert them, as "
                          f"{name}.astype('{'c16' if kind == 'c' else 'f8'}') does")
     return array
+
+
+def _in_its_file(array: Any, name: str) -> Optional[Matrix]:
+    """The elements of a memmap where they are, so that nothing is copied; None: they are elsewhere."""
+    if not isinstance(array, np.memmap) or array.mode == "c" or not array.filename:
+        return None
+    columns = _is_in_columns(array)
+    if not (columns or array.flags.c_contiguous) or columns and array.dtype.kind == "c":
+        return None
+    if array.dtype.str[1:] not in _MAPPED:
+        return None
+    if array.mode != "r":
+        array.flush()
+    # A part of a memmap has the offset of the whole one.
+    begin = np.frombuffer(getattr(array, "_mmap"), np.uint8).__array_interface__["data"][0]
+    offset = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    offset += array.__array_interface__["data"][0] - begin
+    rows, cols = array.shape
+    return Matrix(name, os.path.abspath(array.filename), mapped=(rows, cols),
+                  dataset=f"{array.dtype.str}:{rows}x{cols}{':F' if columns else ''}@{offset}")
 
 
 def _remove(path: str, owner: int) -> None:

@@ -15,10 +15,15 @@ _FRAME = ('<iframe srcdoc="{}" sandbox="allow-scripts" '
           'style="width: 100%; height: 700px; border: 0"></iframe>')
 
 
+def is_npy(file: str) -> bool:
+    """Whether the name of a file says that it is one array, which needs no other name."""
+    return file.lower().endswith(".npy")
+
+
 class Result:
     """A product that is complete.
 
-    `path` is where C is, as "FILE.h5:/C".  `report` is what the program reports, as man dgemm_ooc
+    `path` is where C is, as "FILE.h5:/C" or "FILE.npy".  `report` is what the program reports, as man dgemm_ooc
     describes it.  If the operands were arrays and no `out` was given, C is in a temporary file.
     That is removed with this object.
     """
@@ -30,8 +35,11 @@ class Result:
         self._kept = kept
 
     @contextmanager
-    def open(self) -> Iterator[h5py.Dataset]:
-        """C as a dataset of h5py, in a `with` statement."""
+    def open(self) -> Iterator[Any]:
+        """C as a dataset of h5py, or as the array of a .npy file, in a `with` statement."""
+        if is_npy(self.path):
+            yield self.array
+            return
         file, dataset = self.path.rsplit(":/", 1)
         with h5py.File(file, "r") as opened:
             yield opened["/" + dataset]
@@ -39,6 +47,9 @@ class Result:
     @property
     def array(self) -> NDArray[Any]:
         """C, mapped from its file: nothing is copied, and nothing can be written."""
+        if is_npy(self.path):
+            array: NDArray[Any] = np.load(self.path, mmap_mode="r")
+            return array
         with self.open() as data:
             dtype, shape, offset = data.dtype, data.shape, data.id.get_offset()
         if dtype.names:  # complex numbers under the names of another language

@@ -18,7 +18,7 @@ from . import _library, _operands, _process, _program
 from ._errors import NotCheckedWarning, Stopped, UsageError, error_of, type_error
 from ._operands import Matrix, Scratch
 from ._progress import Progress, Silent, display
-from ._result import Plan, Result
+from ._result import Plan, Result, is_npy
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec
@@ -210,7 +210,9 @@ class Job:
             self._scratch.close()
             raise UsageError("the program has computed nothing: leave options such as --help out")
         c = report["matrices"]["C"]
-        path = f"{c['file']}:/{c['dataset'].lstrip('/')}"
+        path = c["file"]
+        if not is_npy(path):
+            path += f":/{c['dataset'].lstrip('/')}"
         if ended.status == _NOT_CHECKED:
             warnings.warn(f"{path} is not checked: {report.get('finding', ended.complaints)}",
                           NotCheckedWarning, stacklevel=4)
@@ -304,7 +306,7 @@ def _output(request: Request) -> Optional[str]:
 
 
 def _first_file(request: Request) -> Optional[str]:
-    return next((item.file for item in request.matrices if item.array is None), None)
+    return next((item.file for item in request.matrices if item.is_file), None)
 
 
 def _scratch_folder(request: Request, beside: Optional[str], local: bool) -> str:
