@@ -16,7 +16,7 @@
 struct error;
 
 /* The first one has the files whose names say nothing else. */
-#define FORMATS(FORMAT) FORMAT(hdf5) FORMAT(npy) FORMAT(raw)
+#define FORMATS(FORMAT) FORMAT(hdf5) FORMAT(npy) FORMAT(raw) FORMAT(bed)
 
 /* What is called for each matrix, with the complaint about it in `problem` (code 0: none), or for
  * each file.  Neither may call functions of formats. */
@@ -77,9 +77,6 @@ struct format_vector {
     int64_t count;
 };
 
-/* An open dataset.  On success *file is the caller's, to be closed. */
-struct matfile;
-
 /* What a format cannot do, or need not, is null.  It has at least a name, `describe` and, but for
  * the first format, endings of names or `is_named_by`. */
 struct format {
@@ -103,17 +100,18 @@ struct format {
     int (*lookup)(const char *file, const char *name, struct format_found *found,
                   struct error *err);
 
-    /* What is neither by_offset nor by_chunks.  `close` accepts null.  Blocks are packed row-major
+    /* What is neither by_offset nor by_chunks.  On success *file, what the format knows of the open
+     * dataset, is the caller's, to be closed.  `close` accepts null.  Blocks are packed row-major
      * (block->cols elements per row), and converted from or to `type`.  `read` complains
      * (EXIT_INPUT) about a finite element that is too large for it; `write` is fastest for whole
      * chunks; `sync` flushes buffers and syncs the file to disk. */
-    int (*open)(const struct source *source, bool write, struct matfile **file, struct error *err);
-    void (*close)(struct matfile *file);
-    int (*read)(struct matfile *file, enum scalar type, const struct block *block, void *to,
+    int (*open)(const struct source *source, bool write, void **file, struct error *err);
+    void (*close)(void *file);
+    int (*read)(void *file, enum scalar type, const struct block *block, void *to,
                 struct error *err);
-    int (*write)(struct matfile *file, enum scalar type, const struct block *block,
-                 const void *from, struct error *err);
-    int (*sync)(struct matfile *file, struct error *err);
+    int (*write)(void *file, enum scalar type, const struct block *block, const void *from,
+                 struct error *err);
+    int (*sync)(void *file, struct error *err);
 
     /* Find all chunks of a dataset that is by_chunks, in row-major order: `chunks` has
      * matrix_chunks entries.  Complains (EXIT_INPUT) about chunks beyond the end of the file. */

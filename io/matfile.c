@@ -233,7 +233,7 @@ static int open_flat(struct matfile *m, struct error *err)
     return err->code;
 }
 
-static int open_new(const struct source *source, struct matfile **file, bool flat, bool write,
+static int open_new(const struct source *source, void **file, bool flat, bool write,
                     struct error *err)
 {
     struct matfile *m = malloc(sizeof *m);
@@ -251,27 +251,27 @@ static int open_new(const struct source *source, struct matfile **file, bool fla
     return rc;
 }
 
-int matfile_open(const struct source *source, bool write, struct matfile **file, struct error *err)
+int matfile_open(const struct source *source, bool write, void **file, struct error *err)
 {
     return open_new(source, file, false, write, err);
 }
 
-int matfile_open_flat(const struct source *source, bool write, struct matfile **file,
-                      struct error *err)
+int matfile_open_flat(const struct source *source, bool write, void **file, struct error *err)
 {
     (void)write; /* what is written lies as it is in memory */
     return open_new(source, file, true, false, err);
 }
 
-void matfile_close(struct matfile *file)
+void matfile_close(void *file)
 {
-    if (!file)
+    struct matfile *m = file;
+    if (!m)
         return;
     h5_enter();
-    h5_close(file->dataset);
-    h5_close(file->file);
+    h5_close(m->dataset);
+    h5_close(m->file);
     h5_leave();
-    free(file);
+    free(m);
 }
 
 /* Transfer a block by one call of the library; exactly one of `to` and `from` is not null. */
@@ -346,26 +346,28 @@ static int transfer_all(struct matfile *m, enum scalar type, const struct block 
     return rc;
 }
 
-int matfile_read(struct matfile *file, enum scalar type, const struct block *block, void *to,
+int matfile_read(void *file, enum scalar type, const struct block *block, void *to,
                  struct error *err)
 {
-    if (file->gaps || file->nothing)
-        fill(file, type, to, block->rows * block->cols);
-    if (!file->nothing && transfer_all(file, type, block, to, NULL, err))
+    struct matfile *m = file;
+    if (m->gaps || m->nothing)
+        fill(m, type, to, block->rows * block->cols);
+    if (!m->nothing && transfer_all(m, type, block, to, NULL, err))
         return err->code;
-    return file->fills[type].marked ? h5_check_marks(&file->source, type, block, to, err) : 0;
+    return m->fills[type].marked ? h5_check_marks(&m->source, type, block, to, err) : 0;
 }
 
-int matfile_write(struct matfile *file, enum scalar type, const struct block *block,
-                  const void *from, struct error *err)
+int matfile_write(void *file, enum scalar type, const struct block *block, const void *from,
+                  struct error *err)
 {
     return transfer_all(file, type, block, NULL, from, err);
 }
 
-int matfile_sync(struct matfile *file, struct error *err)
+int matfile_sync(void *file, struct error *err)
 {
+    struct matfile *m = file;
     h5_enter();
-    int rc = h5_sync(file->file, file->source.file, err);
+    int rc = h5_sync(m->file, m->source.file, err);
     h5_leave();
     return rc;
 }

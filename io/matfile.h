@@ -19,18 +19,17 @@ int matfile_each_file(const struct source *source, format_file_visit *visit, voi
 int matfile_lookup(const char *file, const char *name, struct format_found *found,
                    struct error *err);
 
-int matfile_open(const struct source *source, bool write, struct matfile **file, struct error *err);
-void matfile_close(struct matfile *file);
+int matfile_open(const struct source *source, bool write, void **file, struct error *err);
+void matfile_close(void *file);
 
 /* Open the elements of another format's file, which lie at an offset, one behind the other: the
  * library converts them. */
-int matfile_open_flat(const struct source *source, bool write, struct matfile **file,
-                      struct error *err);
-int matfile_read(struct matfile *file, enum scalar type, const struct block *block, void *to,
+int matfile_open_flat(const struct source *source, bool write, void **file, struct error *err);
+int matfile_read(void *file, enum scalar type, const struct block *block, void *to,
                  struct error *err);
-int matfile_write(struct matfile *file, enum scalar type, const struct block *block,
-                  const void *from, struct error *err);
-int matfile_sync(struct matfile *file, struct error *err);
+int matfile_write(void *file, enum scalar type, const struct block *block, const void *from,
+                  struct error *err);
+int matfile_sync(void *file, struct error *err);
 int matfile_list_chunks(const struct source *source, struct format_chunk *chunks,
                         struct error *err);
 size_t matfile_read_overhead(const struct matrix *matrix);

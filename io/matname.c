@@ -86,7 +86,7 @@ static const struct foreign {
     {".npz", "numpy.savez"},
     {".csv .tsv .txt", "numpy.savetxt"},
     {".mat .parquet .feather .arrow .zarr .mtx .xls .xlsx .ods .rds .rdata .pkl .pickle .pt .pth "
-     ".safetensors .json .html .fits .tif .tiff .png .gz .zip .tar",
+     ".bed .safetensors .json .html .fits .tif .tiff .png .gz .zip .tar",
      NULL},
 };
 

@@ -35,7 +35,7 @@ struct store {
     size_t window;              /* bytes of it that may be in memory at a time */
     _Atomic uint64_t mapped;    /* bytes that are, at most */
     struct chunk_store *chunks; /* chunks */
-    struct matfile *matfile;    /* library */
+    void *opened;               /* library: by the format */
 };
 
 extern const struct store_backend store_posix, store_chunks, store_library;

@@ -12,17 +12,17 @@ static int library_open(struct store *s, struct error *err)
     if (stat(s->source.file, &status))
         return error_add(err, EXIT_INPUT, "%s: %s", s->source.file, strerror(errno));
     int rc = store_check_bytes(s, (uint64_t)status.st_size, err);
-    return rc ? rc : s->format->open(&s->source, false, &s->matfile, err);
+    return rc ? rc : s->format->open(&s->source, false, &s->opened, err);
 }
 
 static void library_close(struct store *s)
 {
-    s->format->close(s->matfile);
+    s->format->close(s->opened);
 }
 
 static int library_read(struct store *s, const struct block *block, void *to, struct error *err)
 {
-    return s->format->read(s->matfile, s->type, block, to, err);
+    return s->format->read(s->opened, s->type, block, to, err);
 }
 
 static size_t library_overhead(const struct matrix *matrix, enum scalar type, enum store_mode mode,

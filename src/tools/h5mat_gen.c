@@ -34,7 +34,7 @@ struct gen {
     bool new_file;
     struct format_found part; /* what had the name of what is being made, in a file that existed */
     struct store *store;      /* contiguous */
-    struct matfile *matfile;  /* chunked */
+    void *opened;             /* chunked */
 };
 
 enum {
@@ -258,7 +258,7 @@ static int make_block(void *context, int64_t index, const struct block *block, v
                          (int)stop_signal, g->dataset);
     pattern_fill(&g->pattern, g->source.matrix.cols, block, buffer);
     return g->store ? store_write(g->store, block, buffer, err)
-                    : g->format->write(g->matfile, g->pattern.type, block, buffer, err);
+                    : g->format->write(g->opened, g->pattern.type, block, buffer, err);
 }
 
 static int write_all(struct gen *g, struct error *err)
@@ -269,15 +269,15 @@ static int write_all(struct gen *g, struct error *err)
     if (m->by_offset)
         rc = store_open(&g->source, g->pattern.type, STORE_WRITE, STORE_AUTO, &g->store, err);
     else
-        rc = g->format->open(&g->source, true, &g->matfile, err);
+        rc = g->format->open(&g->source, true, &g->opened, err);
     if (!rc && g->store)
         rc = store_reserve(g->store, err);
     if (!rc)
         rc = grid_each(&grid, scalar_size(g->pattern.type), make_block, g, err);
     if (!rc)
-        rc = g->store ? store_sync(g->store, err) : g->format->sync(g->matfile, err);
+        rc = g->store ? store_sync(g->store, err) : g->format->sync(g->opened, err);
     store_close(g->store);
-    g->format->close(g->matfile);
+    g->format->close(g->opened);
     return rc;
 }
 

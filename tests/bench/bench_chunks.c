@@ -46,7 +46,7 @@ static struct source make(const char *file, int64_t size, const struct format_la
 {
     struct error err = {0};
     struct store *store;
-    struct matfile *out;
+    void *out;
     struct source source = {.matrix = {.rows = size, .cols = size, .elements = SCALAR_DOUBLE}};
     struct block whole = {0, 0, size, size};
     double *data = malloc((size_t)(size * size) * sizeof *data);

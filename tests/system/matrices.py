@@ -175,3 +175,22 @@ def at_work(source, process):
     """Wait until the files of the run are there, and a part of C has been written."""
     journal = part_of(source).with_suffix(".journal")
     wait_until(lambda: journal.exists() and part_of(source).exists() and part_of(source).stat().st_blocks, process)
+
+
+def genotypes(samples, variants, missing=0.02, seed=1):
+    rng = np.random.default_rng(seed)
+    found = rng.integers(0, 3, (samples, variants)).astype(float)
+    found[rng.random(found.shape) < missing] = np.nan
+    return found
+
+
+def write_bed(path, matrix):
+    """A row a variant, four samples a byte, as PLINK describes it."""
+    of_copies = {0: 3, 1: 2, 2: 0}  # of the first allele
+    samples, variants = matrix.shape
+    codes = np.vectorize(lambda x: 1 if np.isnan(x) else of_copies[x])(matrix.T).astype(np.uint8)
+    codes = np.hstack([codes, np.zeros((variants, -samples % 4), np.uint8)]).reshape(variants, -1, 4)
+    path.write_bytes(b"\x6c\x1b\x01" + (codes << np.array([0, 2, 4, 6], np.uint8)).sum(2).astype(np.uint8).tobytes())
+    path.with_suffix(".fam").write_text("".join(f"f {i} 0 0 0 -9\n" for i in range(samples)))
+    path.with_suffix(".bim").write_text("\n".join(f"1 s{i} 0 {i} A C" for i in range(variants)))
+    return path

@@ -18,7 +18,7 @@ import pytest
 
 from cases import each
 from launch import BUILD, FAULTY, MPI, PATIENCE, ROOT, SANITIZED, environment, make
-from matrices import part_of, random, wait_until, whole, write
+from matrices import genotypes, part_of, random, wait_until, whole, write, write_bed
 
 SOURCE = ROOT / "src/python"
 sys.path.insert(0, str(SOURCE))
@@ -404,6 +404,14 @@ def test_files_of_numpy(ab, tmp_path):
         assert np.array_equal(c, made.array) and not made.array.flags.writeable
     assert oc.check(made).verdict == "PASSED"
     assert np.allclose(oc.matmul(made, made, "D.h5", trans_a="T"), made.array.T @ made.array)
+
+
+def test_genotypes(tmp_path):
+    g = genotypes(30, 40)
+    write_bed(tmp_path / "g.bed", g)
+    z = np.where(np.isnan(g), np.nanmean(g, 0), g)
+    made = oc.gram("g.bed", "C.npy", axis=1, center="cols", nan="mean", dtype=float)
+    assert np.allclose(made, (z - z.mean(0)) @ (z - z.mean(0)).T)
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])

@@ -11,7 +11,7 @@ import pytest
 from blocks import blocks, first_hour
 from cases import each
 from launch import GPU, PATIENCE, ROOT, built, environment, run
-from matrices import operands, output_of
+from matrices import genotypes, operands, output_of, write_bed
 
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = [README, *((ROOT / folder / "README.md").read_text()
@@ -140,6 +140,7 @@ def files(tmp_path_factory):
     operands(folder / "big.h5", 30, 20, 10)
     for name in "A", "B":
         np.save(folder / f"{name}.npy", np.eye(9))
+    write_bed(folder / "A.bed", genotypes(9, 7))
     assert run("h5mat", "gen", folder / "g.h5", "--rows", "30", "--cols", "50", "--pattern", "genotype").returncode == 0
     return folder
 

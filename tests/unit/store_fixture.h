@@ -76,7 +76,7 @@ static inline struct source make(const char *file, int64_t rows, int64_t cols, e
         succeed(store_sync(store, &err), &err);
         store_close(store);
     } else {
-        struct matfile *out;
+        void *out;
         succeed(matfile_open(&source, true, &out, &err), &err);
         succeed(matfile_write(out, type, &whole, data, &err), &err);
         succeed(matfile_sync(out, &err), &err);

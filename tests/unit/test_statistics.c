@@ -21,7 +21,7 @@ static double data[ROWS][COLS];
 static struct problem make_problem(const struct format_layout *layout, enum axis axis)
 {
     struct error err = {0};
-    struct matfile *file;
+    void *file;
     struct block all = {.rows = ROWS, .cols = COLS};
     struct problem p = {.scaling = {.axis = axis, .centers = true, .missing = MISSING_MEAN}};
     problem_set_type(&p, SCALAR_DOUBLE);

@@ -104,7 +104,7 @@ def matrix(value: Operand, name: str) -> Matrix:
         return Matrix(name, file, dataset, kept=value)
     if isinstance(value, (str, os.PathLike)):
         file, dataset = split(os.fspath(value))
-        if not dataset and "://" not in file and not is_npy(file):
+        if not dataset and "://" not in file and not file.lower().endswith((".npy", ".bed")):
             dataset = _only_dataset(file) or ("/" + (name if name in "bc" else "a").upper())
         return Matrix(name, file, dataset)
     if isinstance(value, h5py.Dataset):

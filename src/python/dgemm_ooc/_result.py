@@ -16,7 +16,7 @@ _FRAME = ('<iframe srcdoc="{}" sandbox="allow-scripts" '
 
 
 def is_npy(file: str) -> bool:
-    """Whether the name of a file says that it is one array, which needs no other name."""
+    """Whether the name of a file says that it is one array of NumPy."""
     return file.lower().endswith(".npy")
 
 
