@@ -208,7 +208,7 @@ static size_t read_overhead(const struct matrix *matrix)
 
 const struct format format_bed = {.name = "PLINK",
                                   .endings = ".bed",
-                                  .thread_bytes_per_s = 4e9,
+                                  .read_bytes_per_s = 8e9,
                                   .describe = describe,
                                   .each_file = each_file,
                                   .open = open_bed,

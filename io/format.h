@@ -85,7 +85,7 @@ struct format {
     bool (*is_named_by)(const char *dataset); /* whatever the file's name */
     const char *(*version)(void);             /* of its library (text.h) */
     void (*own_process)(void);                /* as format_own_process, below */
-    double thread_bytes_per_s;                /* that one thread reads, roughly */
+    double read_bytes_per_s;                  /* that a rank gets by `read`, roughly */
 
     /* Describe the dataset that `source` names.  Complains (EXIT_INPUT) about anything but a
      * two-dimensional one of real or complex numbers; if there is none of this name, the complaint

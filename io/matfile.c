@@ -389,7 +389,7 @@ static const char *version(void)
 const struct format format_hdf5 = {.name = "hdf5",
                                    .version = version,
                                    .own_process = matfile_own_process,
-                                   .thread_bytes_per_s = 1e9,
+                                   .read_bytes_per_s = 1e9,
                                    .describe = matfile_describe,
                                    .each = matfile_each,
                                    .each_file = matfile_each_file,

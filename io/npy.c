@@ -153,7 +153,7 @@ static int others(const char *file, const char *dataset, char *text, size_t size
 
 const struct format format_npy = {.name = "NumPy",
                                   .endings = ".npy .npy.part",
-                                  .thread_bytes_per_s = 1e9,
+                                  .read_bytes_per_s = 1e9,
                                   .describe = describe,
                                   .open = matfile_open_flat,
                                   .close = matfile_close,

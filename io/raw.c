@@ -80,7 +80,7 @@ static int describe(struct source *source, struct error *err)
 
 const struct format format_raw = {.name = "raw",
                                   .is_named_by = is_named_by,
-                                  .thread_bytes_per_s = 1e9,
+                                  .read_bytes_per_s = 1e9,
                                   .describe = describe,
                                   .open = matfile_open_flat,
                                   .close = matfile_close,

@@ -66,7 +66,7 @@ static double reading_rate(const struct problem *p, const struct machine *machin
     double disk = machine->disk_read_bytes_per_s;
     if (operand != OPERAND_C)
         disk *= beside_copies(machine, plan);
-    if (problem_through_library(p, operand)) /* one thread of each rank */
+    if (problem_through_library(p, operand))
         return fmin(disk, problem_library_rate(p, operand) * reading_ranks(machine, plan));
     if (matrix->chunk_rows == 0)
         return disk * run_factor(machine, run);

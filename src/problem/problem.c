@@ -15,7 +15,7 @@ bool problem_through_library(const struct problem *p, enum operand operand)
 
 double problem_library_rate(const struct problem *p, enum operand operand)
 {
-    return format_of_matrix(&p->matrix[operand])->thread_bytes_per_s;
+    return format_of_matrix(&p->matrix[operand])->read_bytes_per_s;
 }
 
 size_t problem_reading_bytes(const struct problem *p, int threads)

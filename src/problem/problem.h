@@ -204,7 +204,7 @@ double problem_proven(const struct problem *problem);
 bool problem_by_offset(const struct problem *p, enum operand operand);
 bool problem_through_library(const struct problem *p, enum operand operand);
 
-/* Bytes a second that one thread reads by the library, roughly. */
+/* Bytes a second that a rank gets by the `read` of the format, roughly. */
 double problem_library_rate(const struct problem *p, enum operand operand);
 
 /* Host bytes that the files which are read need beside slots, each for itself, with so many
