@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "error.h"
+#include "slice.h"
 
 static const struct kind {
     const char *name;
@@ -72,5 +73,5 @@ int flat_place(struct source *source, int descriptor, uint64_t offset, bool fort
     snprintf(source->layout, sizeof source->layout, "%s %s%s%s", format_of_matrix(m)->name,
              flat_type(m->elements, m->complex), fortran ? ", in Fortran's order" : "",
              m->swapped ? ", in the other byte order: read by HDF5" : "");
-    return 0;
+    return slice_parse(source, 2, (uint64_t[]){(uint64_t)m->rows, (uint64_t)matrix_cols(m)}, err);
 }

@@ -45,7 +45,7 @@ struct matfile {
 
 static uint64_t chunks_per_row(const struct matrix *matrix)
 {
-    return (uint64_t)ceil_div(matrix->cols, matrix->chunk_cols);
+    return (uint64_t)ceil_div(matrix_file_cols(matrix), matrix->chunk_cols);
 }
 
 /* The chunk cache holds a whole row of chunks if that fits, so that blocks that share chunks decode
@@ -196,7 +196,7 @@ static int open_dataset(struct matfile *m, bool write, struct error *err)
         return err->code;
     int rc = 0;
     hid_t access = dataset_access(&m->source.matrix, write);
-    m->dataset = H5Dopen2(m->file, m->source.dataset, access);
+    m->dataset = h5_open_dataset(m->file, &m->source, access);
     if (m->dataset < 0)
         rc = error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", m->source.file,
                        m->source.dataset, h5_why());
@@ -274,6 +274,26 @@ void matfile_close(void *file)
     free(m);
 }
 
+/* Select a block of the matrix in the dataset. */
+static herr_t select_block(hid_t space, const struct source *source, const struct block *b)
+{
+    const struct slice *s = &source->slice;
+    const int64_t width = source->matrix.complex ? 2 : 1;
+    const int64_t from[2] = {b->row, b->col / width}, extents[2] = {b->rows, b->cols / width};
+    hsize_t start[SLICE_RANK], steps[SLICE_RANK], counts[SLICE_RANK];
+    for (int d = 0; d < s->rank; d++) {
+        start[d] = (hsize_t)s->first[d];
+        steps[d] = (hsize_t)s->steps[d];
+        counts[d] = 1;
+    }
+    for (int i = 0; i < 2; i++)
+        if (s->axes[i] >= 0) {
+            start[s->axes[i]] += (hsize_t)(from[i] * s->steps[s->axes[i]]);
+            counts[s->axes[i]] = (hsize_t)extents[i];
+        }
+    return H5Sselect_hyperslab(space, H5S_SELECT_SET, start, steps, counts, NULL);
+}
+
 /* Transfer a block by one call of the library; exactly one of `to` and `from` is not null. */
 static int transfer(struct matfile *m, enum scalar type, const struct block *b, void *to,
                     const void *from, struct error *err)
@@ -285,13 +305,12 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
         return err->code;
     int rc = 0;
     hsize_t width = m->source.matrix.complex ? 2 : 1;
-    hsize_t start[2] = {(hsize_t)b->row, (hsize_t)b->col / width};
     hsize_t count[2] = {(hsize_t)b->rows, (hsize_t)b->cols / width};
     struct h5_narrowing narrowing = {.type = type};
     hid_t how = h5_watch_narrowing(&m->source.matrix, &narrowing);
     hid_t memory = h5_memory_type(&m->source, type);
     hid_t there = H5Dget_space(m->dataset), here = H5Screate_simple(2, count, NULL);
-    herr_t status = H5Sselect_hyperslab(there, H5S_SELECT_SET, start, NULL, count, NULL);
+    herr_t status = select_block(there, &m->source, b);
     if (status >= 0)
         status = to ? H5Dread(m->dataset, memory, here, there, how, to)
                     : H5Dwrite(m->dataset, memory, here, there, H5P_DEFAULT, from);

@@ -118,7 +118,7 @@ int matfile_get_attributes(const struct source *source, struct format_value *val
     int rc = 0;
     h5_enter();
     hid_t file = h5_open_file(source->file, H5_READ, err);
-    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, source->dataset, H5P_DEFAULT);
+    hid_t dataset = file < 0 ? -1 : h5_open_dataset(file, source, H5P_DEFAULT);
     if (file < 0)
         rc = EXIT_INPUT;
     else if (dataset < 0)

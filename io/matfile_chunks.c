@@ -83,9 +83,9 @@ static int locate_all(hid_t dataset, const struct source *source, struct format_
     hid_t space = H5Dget_space(dataset);
     herr_t status = H5Dget_num_chunks(dataset, space, &written);
     h5_close(space);
-    hsize_t rows = source->matrix.cols > 0 ? (hsize_t)source->matrix.rows
-                                           : 0; /* rows without columns: no chunks */
-    hsize_t cols = (hsize_t)matrix_cols(&source->matrix), width = source->matrix.complex ? 2 : 1;
+    const struct matrix *m = &source->matrix;
+    hsize_t rows = m->cols > 0 ? (hsize_t)matrix_file_rows(m) : 0; /* without columns: no chunks */
+    hsize_t width = m->complex ? 2 : 1, cols = (hsize_t)matrix_file_cols(m) / width;
     hsize_t chunk_cols = (hsize_t)source->matrix.chunk_cols / width;
     for (hsize_t row = 0; row < rows && !rc; row += (hsize_t)source->matrix.chunk_rows)
         for (hsize_t col = 0; col < cols && !rc; col += chunk_cols)
@@ -107,7 +107,7 @@ static int open_and_locate(hid_t access, const struct source *source, struct for
                            const struct raw_buffer *buffer, struct error *err)
 {
     hid_t file = H5Fopen(source->file, H5F_ACC_RDONLY, access);
-    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, source->dataset, H5P_DEFAULT);
+    hid_t dataset = file < 0 ? -1 : h5_open_dataset(file, source, H5P_DEFAULT);
     int rc = dataset >= 0 ? locate_all(dataset, source, chunks, buffer, err)
                           : error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s",
                                       source->file, source->dataset, h5_why());

@@ -7,6 +7,7 @@
 #include "error.h"
 #include "file.h"
 #include "matfile_impl.h"
+#include "slice.h"
 
 static int refuse(const struct source *source, struct error *err, const char *reason)
 {
@@ -16,33 +17,28 @@ static int refuse(const struct source *source, struct error *err, const char *re
 
 int h5_extents(hid_t dataset, struct source *source, struct error *err)
 {
-    hsize_t extents[H5S_MAX_RANK];
+    hsize_t extents[H5S_MAX_RANK] = {0};
     hid_t space = H5Dget_space(dataset);
     H5S_class_t class = H5Sget_simple_extent_type(space);
     int rank = class == H5S_SIMPLE ? H5Sget_simple_extent_dims(space, extents, NULL) : 0;
+    const uint64_t limit = INT64_MAX / sizeof(double);
+    uint64_t rows = 1;
     h5_close(space);
 
     if (class == H5S_NULL)
         return refuse(source, err, "has no elements at all (null), it is not a matrix");
     if (class == H5S_SCALAR)
         return refuse(source, err, "is a scalar, not a matrix");
-    if (rank != 2) {
-        char text[400] = "";
-        h5_append(text, sizeof text, "has %d dimension%s (", rank, rank == 1 ? "" : "s");
-        for (int i = 0; i < rank; i++)
-            h5_append(text, sizeof text, "%s%llu", i ? "x" : "", (unsigned long long)extents[i]);
-        h5_append(text, sizeof text,
-                  "), not two; store it as rows x columns, or show it so "
-                  "by a virtual dataset (man dgemm_ooc, Vectors)");
-        return refuse(source, err, text);
+    if (rank < 1 || rank > SLICE_RANK)
+        return refuse(source, err, "has more than 8 dimensions: store it as rows x columns");
+    for (int d = 0; d < rank; d++) {
+        if (extents[d] > limit || (extents[d] > 0 && rows > limit / extents[d]))
+            return refuse(source, err, "is too large: its size in bytes exceeds 63 bits");
+        rows *= d < rank - 1 ? extents[d] : 1;
     }
-    uint64_t limit = INT64_MAX / sizeof(double);
-    if (extents[0] > limit || extents[1] > limit ||
-        (extents[1] > 0 && extents[0] > limit / extents[1]))
-        return refuse(source, err, "is too large: its size in bytes exceeds 63 bits");
-    source->matrix.rows = (int64_t)extents[0];
-    source->matrix.cols = (int64_t)extents[1];
-    return 0;
+    source->matrix.rows = (int64_t)rows;
+    source->matrix.cols = (int64_t)extents[rank - 1];
+    return slice_parse(source, rank, (const uint64_t *)extents, err);
 }
 
 /* What is no number, and how to make numbers of it. */
@@ -125,19 +121,23 @@ static int count_parts(struct source *source, struct error *err)
 static int read_chunks(hid_t plist, struct source *source, char *text, size_t size,
                        const char **reason, struct error *err)
 {
-    hsize_t extents[2] = {0, 0};
-    uint64_t row;
-    if (H5Pget_chunk(plist, 2, extents) != 2 || extents[0] == 0 || extents[1] == 0 ||
-        __builtin_mul_overflow(extents[1], source->matrix.element_bytes, &row) ||
-        __builtin_mul_overflow(extents[0], row, &source->matrix.chunk_bytes) ||
-        source->matrix.chunk_bytes > INT64_MAX / 16)
+    const struct slice *s = &source->slice;
+    hsize_t extents[SLICE_RANK] = {0};
+    double fill[2];
+    bool possible = H5Pget_chunk(plist, SLICE_RANK, extents) == s->rank;
+    source->matrix.chunk_bytes = source->matrix.element_bytes;
+    for (int d = 0; d < s->rank && possible; d++) {
+        possible = extents[d] > 0 &&
+                   !__builtin_mul_overflow(source->matrix.chunk_bytes, extents[d],
+                                           &source->matrix.chunk_bytes) &&
+                   source->matrix.chunk_bytes <= INT64_MAX / 16;
+        h5_append(text, size, "%s%llu", d ? "x" : "chunked ", (unsigned long long)extents[d]);
+    }
+    if (!possible)
         return error_add(err, EXIT_INPUT, "%s:%s has chunks of an impossible size: is it damaged?",
                          source->file, source->dataset);
-    double fill[2];
-    source->matrix.chunk_rows = (int64_t)extents[0];
-    source->matrix.chunk_cols = (int64_t)extents[1];
-    h5_append(text, size, "chunked %" PRId64 "x%" PRId64, source->matrix.chunk_rows,
-              source->matrix.chunk_cols);
+    source->matrix.chunk_rows = s->axes[0] < 0 ? 1 : (int64_t)extents[s->axes[0]];
+    source->matrix.chunk_cols = s->axes[1] < 0 ? 1 : (int64_t)extents[s->axes[1]];
     h5_fill_value(plist, source, SCALAR_DOUBLE, fill);
     source->fill = fill[0];
     if (source->matrix.complex) {
@@ -233,9 +233,22 @@ static void find_object(hid_t dataset, struct source *source)
     memcpy(&source->matrix.object[2], address, sizeof source->matrix.object[2]);
 }
 
+const char *h5_own_name(const struct source *source, char name[DATASET_NAME_MAX])
+{
+    const size_t length = source->slice.length ? (size_t)source->slice.length : DATASET_NAME_MAX;
+    snprintf(name, DATASET_NAME_MAX, "%.*s", (int)length, source->dataset);
+    return name;
+}
+
+hid_t h5_open_dataset(hid_t file, const struct source *source, hid_t access)
+{
+    char name[DATASET_NAME_MAX];
+    return H5Dopen2(file, h5_own_name(source, name), access);
+}
+
 void h5_identify(hid_t file, struct source *source)
 {
-    hid_t dataset = H5Dopen2(file, source->dataset, H5P_DEFAULT);
+    hid_t dataset = h5_open_dataset(file, source, H5P_DEFAULT);
     memset(source->matrix.object, 0, sizeof source->matrix.object);
     if (dataset >= 0)
         find_object(dataset, source);
@@ -270,8 +283,12 @@ static bool follow_external_link(hid_t dataset, haddr_t address, struct source *
     if (!is_behind_external_link(dataset, source, file, err))
         return true;
     ssize_t path_length = H5Iget_name(dataset, path, sizeof path);
-    if (path_length <= 0 || path_length >= (ssize_t)sizeof path || !is_at(file, path, address))
+    const char *slice = source->slice.length ? source->dataset + source->slice.length : "";
+    if (path_length <= 0 || path_length + (ssize_t)strlen(slice) >= (ssize_t)sizeof path ||
+        !is_at(file, path, address))
         return false;
+    strcat(path, slice);
+    source->slice.length = slice[0] ? (int)path_length : 0;
     memcpy(source->file, file, sizeof file);
     memcpy(source->dataset, path, sizeof path);
     return true;
@@ -306,17 +323,16 @@ static const char *why_not_by_chunks(hid_t dataset, const struct source *source,
     return is_behind_external_link(dataset, source, file, err) ? "behind an external link" : NULL;
 }
 
-static int check_not_truncated(const struct source *source, struct error *err)
+static void check_not_truncated(const struct source *source, struct error *err)
 {
     uint64_t bytes = (uint64_t)source->matrix.rows * (uint64_t)source->matrix.cols *
                      source->matrix.element_bytes;
-    if (!source->matrix.by_offset || bytes == 0 ||
-        (bytes <= source->file_bytes && source->offset <= source->file_bytes - bytes))
-        return 0;
-    return error_add(err, EXIT_INPUT,
-                     "%s is cut short, copy it again: dataset \"%s\" ends at byte %" PRIu64
-                     ", the file at byte %" PRIu64,
-                     source->file, source->dataset, source->offset + bytes, source->file_bytes);
+    if (source->matrix.by_offset && bytes > 0 &&
+        (bytes > source->file_bytes || source->offset > source->file_bytes - bytes))
+        error_add(err, EXIT_INPUT,
+                  "%s is cut short, copy it again: dataset \"%s\" ends at byte %" PRIu64
+                  ", the file at byte %" PRIu64,
+                  source->file, source->dataset, source->offset + bytes, source->file_bytes);
 }
 
 int h5_describe(hid_t dataset, struct source *source, struct error *err)
@@ -349,6 +365,10 @@ int h5_describe(hid_t dataset, struct source *source, struct error *err)
     h5_netcdf(dataset, source);
     source->unfinished = h5_is_unfinished(dataset);
     find_object(dataset, source);
+    check_not_truncated(source, err);
+    const char *odd = slice_place(source);
+    if (!reason)
+        reason = odd;
     h5_append(layout, sizeof layout, " %s", type);
     if (reason)
         h5_append(layout, sizeof layout, ": read by HDF5 (%s)", reason);
@@ -356,5 +376,5 @@ int h5_describe(hid_t dataset, struct source *source, struct error *err)
         h5_append(layout, sizeof layout, ": read as raw chunks%s",
                   source->matrix.pipeline.count ? ", decoded here" : "");
     memcpy(source->layout, layout, sizeof layout);
-    return err->complaints > before ? err->code : check_not_truncated(source, err);
+    return err->complaints > before ? err->code : 0;
 }

@@ -118,6 +118,10 @@ htri_t h5_first_missing(hid_t file, const char *path, char missing[DATASET_NAME_
  * NOTHING, as above. */
 enum format_object h5_lookup(hid_t file, const char *name, char missing[DATASET_NAME_MAX]);
 
+/* The dataset's own name, without a slice; and the dataset, open or negative. */
+const char *h5_own_name(const struct source *source, char name[DATASET_NAME_MAX]);
+hid_t h5_open_dataset(hid_t file, const struct source *source, hid_t access);
+
 /* Find which object `source->dataset` is now, for matrix_is_same. */
 void h5_identify(hid_t file, struct source *source);
 
@@ -132,7 +136,8 @@ enum { H5_ELEMENT_MAX = 16 };
 int h5_check_sources(hid_t dataset, const struct source *source, struct virtual_sources *found,
                      struct error *err);
 
-/* Parts of h5_describe: h5_extents sets rows and cols, as HDF5 counts them; h5_type sets elements,
+/* Parts of h5_describe: h5_extents sets the slice, and rows and cols of all of the dataset, as HDF5
+ * counts them (slice_place); h5_type sets elements,
  * complex, parts, element_bytes and swapped, and writes the type's name to `text`. */
 int h5_extents(hid_t dataset, struct source *source, struct error *err);
 int h5_type(hid_t dataset, struct source *source, char text[H5_TYPE_TEXT], struct error *err);

@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "matfile_impl.h"
+#include "slice.h"
 
 enum { LISTED_MAX = 10, LINK_TEXT = 240 };
 
@@ -136,7 +137,7 @@ static int complain_of_group(hid_t group, const struct source *source, struct er
     if (meaning)
         return error_add(err, EXIT_INPUT, "%s: \"%s\" is a group, %s; %s", source->file,
                          source->dataset, meaning, advice);
-    plain_path(source->dataset, name + 1);
+    plain_path(h5_own_name(source, text), name + 1);
     return error_add(err, EXIT_INPUT,
                      "%s: \"%s\" is a group, not a dataset; give the path of one; %s", source->file,
                      source->dataset, list_datasets(group, name, text, sizeof text));
@@ -174,23 +175,33 @@ static const char *leads_to(hid_t file, const char *name, char text[LINK_TEXT])
     return text;
 }
 
+/* The object of a name or, where that is nothing's, of what it is a slice of. */
+static hid_t open_name(hid_t file, struct source *source, char name[DATASET_NAME_MAX])
+{
+    const size_t length = slice_base(source->dataset);
+    const bool is_slice =
+        source->dataset[length] && h5_first_missing(file, source->dataset, name) > 0;
+    source->slice.length = is_slice ? (int)length : 0;
+    return H5Oopen(file, h5_own_name(source, name), H5P_DEFAULT);
+}
+
 static int describe_name(hid_t file, struct source *source, struct error *err)
 {
     int rc;
     char text[1500], missing[DATASET_NAME_MAX], hint[PATH_MAX], link[LINK_TEXT];
-    hid_t object = H5Oopen(file, source->dataset, H5P_DEFAULT);
+    char name[DATASET_NAME_MAX];
+    hid_t object = open_name(file, source, name);
     const char *reason = object < 0 ? h5_why() : "";
     if (object >= 0)
         rc = describe_object(object, source, err);
     else if (h5_failure()[0])
         rc = h5_settle(0, source->file, err);
-    else if (h5_refused()[0] || h5_first_missing(file, source->dataset, missing) <= 0)
-        rc = error_add(err, EXIT_INPUT, "%s: \"%s\"%s cannot be opened: %s", source->file,
-                       source->dataset, leads_to(file, source->dataset, link), reason);
+    else if (h5_refused()[0] || h5_first_missing(file, name, missing) <= 0)
+        rc = error_add(err, EXIT_INPUT, "%s: \"%s\"%s cannot be opened: %s", source->file, name,
+                       leads_to(file, name, link), reason);
     else
-        rc = error_add(err, EXIT_INPUT, "%s: no dataset \"%s\"; %s%s", source->file,
-                       source->dataset, list_datasets(file, "", text, sizeof text),
-                       hint_of_file(source->dataset, hint));
+        rc = error_add(err, EXIT_INPUT, "%s: no dataset \"%s\"; %s%s", source->file, name,
+                       list_datasets(file, "", text, sizeof text), hint_of_file(name, hint));
     h5_close(object);
     return rc;
 }

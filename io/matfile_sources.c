@@ -363,8 +363,8 @@ static void check_limit(const struct search *s)
 
 static int look_at_all(struct search *s, hid_t dataset)
 {
-    char holder[PATH_MAX];
-    struct source_step first = {.file = holder, .dataset = s->source->dataset};
+    char holder[PATH_MAX], name[DATASET_NAME_MAX];
+    struct source_step first = {.file = holder, .dataset = h5_own_name(s->source, name)};
     ssize_t length = H5Fget_name(dataset, holder, sizeof holder);
     if (length <= 0 || length >= (ssize_t)sizeof holder)
         return refuse(s, "is in a file whose name cannot be read", "");
@@ -395,7 +395,7 @@ int matfile_each_file(const struct source *source, format_file_visit *visit, voi
     visit(source->file, context);
     h5_visit_opened(visit, context);
     hid_t file = h5_open_file(source->file, H5_READ, err);
-    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, source->dataset, H5P_DEFAULT);
+    hid_t dataset = file < 0 ? -1 : h5_open_dataset(file, source, H5P_DEFAULT);
     if (dataset >= 0)
         look_at_all(&search, dataset);
     else if (file >= 0)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "block.h"
 #include "chunk.h"
 #include "quantity.h"
 #include "scalar.h"
@@ -23,22 +24,25 @@ struct virtual_sources {
  * part and an imaginary part in turns.  All that counts elements or columns counts these, and
  * blocks of such a matrix begin and end at even columns. */
 struct matrix {
-    int format;             /* of the file: format_of_matrix (format.h) */
-    uint64_t object[3];     /* device, file and address of the dataset; all 0: unknown */
-    int64_t rows, cols;     /* row-major extents, as h5py shows them */
-    enum scalar elements;   /* in either byte order; OTHER: of another type */
-    bool integers;          /* of whatever type */
-    bool complex;           /* pairs of these */
-    bool turned;            /* the transpose of what the user sees: a file in Fortran's order */
-    uint64_t element_bytes; /* of one element in the file */
-    bool swapped;           /* elements in the other byte order */
-    bool by_offset;         /* contiguous, native, complete: readable without a library */
-    bool never_written;     /* contiguous, native, without bytes in the file */
+    int format;                     /* of the file: format_of_matrix (format.h) */
+    uint64_t object[3];             /* device, file and address of the dataset; all 0: unknown */
+    int64_t part[3];                /* of that: first element; row to row, column to column */
+    int64_t rows, cols;             /* row-major extents, as h5py shows them */
+    enum scalar elements;           /* in either byte order; OTHER: of another type */
+    bool integers;                  /* of whatever type */
+    bool complex;                   /* pairs of these */
+    bool turned;                    /* the transpose of what the user sees: in Fortran's order */
+    uint64_t element_bytes;         /* of one element in the file */
+    bool swapped;                   /* elements in the other byte order */
+    bool by_offset;                 /* contiguous, native, complete: readable without a library */
+    bool never_written;             /* contiguous, native, without bytes in the file */
     int64_t chunk_rows, chunk_cols; /* 0 when not chunked */
     uint64_t chunk_bytes;           /* of one chunk in memory; 0 when not chunked */
     bool by_chunks;                 /* chunks can be read and decoded without a library */
     struct chunk_pipeline pipeline; /* their filters; all of them when by_chunks */
     struct virtual_sources sources; /* of a virtual one */
+    struct block within;            /* where it begins in what lies in the file, with the extents
+                                     * of that; no columns: all of it */
 };
 
 /* Whether its elements are of this type, in either byte order. */
@@ -71,16 +75,29 @@ static inline struct matrix matrix_seen(const struct matrix *matrix)
     return seen;
 }
 
+/* The extents of what lies in the file. */
+static inline int64_t matrix_file_rows(const struct matrix *matrix)
+{
+    return matrix->within.cols ? matrix->within.rows : matrix->rows;
+}
+
+static inline int64_t matrix_file_cols(const struct matrix *matrix)
+{
+    return matrix->within.cols ? matrix->within.cols : matrix->cols;
+}
+
 /* The number of its chunks, written or not; 0 when not chunked. */
 static inline int64_t matrix_chunks(const struct matrix *matrix)
 {
     return matrix->chunk_rows == 0 ? 0
-                                   : ceil_div(matrix->rows, matrix->chunk_rows) *
-                                         ceil_div(matrix->cols, matrix->chunk_cols);
+                                   : ceil_div(matrix_file_rows(matrix), matrix->chunk_rows) *
+                                         ceil_div(matrix_file_cols(matrix), matrix->chunk_cols);
 }
 
-/* Whether both are the same dataset, by whatever names. */
+/* Whether both are the same elements of the same dataset, by whatever names. */
 static inline bool matrix_is_same(const struct matrix *a, const struct matrix *b)
 {
-    return a->object[1] != 0 && memcmp(a->object, b->object, sizeof a->object) == 0;
+    return a->object[1] != 0 && memcmp(a->object, b->object, sizeof a->object) == 0 &&
+           memcmp(a->part, b->part, sizeof a->part) == 0 && a->rows == b->rows &&
+           a->cols == b->cols;
 }

@@ -16,11 +16,23 @@ struct file_sign {
     char text[SIGN_TEXT];
 };
 
+/* Which elements of a dataset a matrix is of (slice.h); complex ones count once.  Of a dimension
+ * that an index has removed, `first` is that index. */
+enum { SLICE_RANK = 8 };
+struct slice {
+    int length;  /* of the dataset's own name, which the slice follows; 0: there is none */
+    int rank;    /* of the dataset */
+    int axes[2]; /* the dimensions that are rows and columns; -1: None */
+    int64_t counts[2];
+    int64_t extents[SLICE_RANK], first[SLICE_RANK], steps[SLICE_RANK];
+};
+
 /* Plain data: may be sent between ranks. */
 struct source {
     struct matrix matrix;
     char file[PATH_MAX]; /* the target's file, if the dataset is behind an external link */
-    char dataset[DATASET_NAME_MAX];
+    char dataset[DATASET_NAME_MAX]; /* with the slice */
+    struct slice slice;
     char parts[2][PART_NAME_MAX]; /* of complex elements: what the file calls them, if it does */
     uint64_t offset;              /* bytes from the start of the file; only when by_offset */
     uint64_t file_bytes;          /* file size: all ranks have to see the same */

@@ -85,7 +85,7 @@ static int chunks_open(struct store *s, struct error *err)
     if (c) {
         pthread_mutex_init(&c->lock, NULL);
         pthread_cond_init(&c->changed, NULL);
-        c->across = ceil_div(s->source.matrix.cols, s->source.matrix.chunk_cols);
+        c->across = ceil_div(matrix_file_cols(&s->source.matrix), s->source.matrix.chunk_cols);
         c->table = malloc((count + 1) * sizeof *c->table);
         c->entry_of = malloc((count + 1) * sizeof *c->entry_of);
     }
@@ -195,9 +195,10 @@ static int too_large(const struct store *s, const struct chunk_piece *p, int64_t
                      struct error *err)
 {
     const int64_t down = p->chunk / s->chunks->across, across = p->chunk % s->chunks->across;
+    const struct matrix *m = &s->source.matrix;
     return source_complain_too_large(&s->source, s->type,
-                                     down * s->source.matrix.chunk_rows + p->row + row,
-                                     across * s->source.matrix.chunk_cols + p->col + col, err);
+                                     down * m->chunk_rows + p->row + row - m->within.row,
+                                     across * m->chunk_cols + p->col + col - m->within.col, err);
 }
 
 /* Copy rows from a decoded chunk to the block, converting elements if necessary. */
@@ -388,11 +389,13 @@ static struct chunk_piece piece_at(const struct store *s, const struct block *b,
                                    int64_t col, char *to)
 {
     int64_t height = s->source.matrix.chunk_rows, width = s->source.matrix.chunk_cols;
-    int64_t down = (b->row + row) / height, across = (b->col + col) / width;
+    const struct block *within = &s->source.matrix.within;
+    const int64_t first_row = within->row + b->row + row, first_col = within->col + b->col + col;
+    int64_t down = first_row / height, across = first_col / width;
     size_t element = scalar_size(s->type);
     struct chunk_piece p = {.chunk = down * s->chunks->across + across,
-                            .row = b->row + row - down * height,
-                            .col = b->col + col - across * width,
+                            .row = first_row - down * height,
+                            .col = first_col - across * width,
                             .to = to + (size_t)(row * b->cols + col) * element,
                             .pitch = (size_t)b->cols * element};
     p.rows = min_i64(height - p.row, b->rows - row);

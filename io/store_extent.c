@@ -52,10 +52,11 @@ int store_move(const struct store *s, struct extent run, struct error *err)
 struct runs store_runs(const struct store *s, const struct block *b)
 {
     size_t element = scalar_size(s->type), bytes = (size_t)b->cols * element;
-    uint64_t first = (uint64_t)b->row * (uint64_t)s->source.matrix.cols + (uint64_t)b->col;
+    const uint64_t cols = (uint64_t)matrix_file_cols(&s->source.matrix);
+    const uint64_t first = (uint64_t)b->row * cols + (uint64_t)b->col;
     struct runs runs = {.offset = s->source.offset + first * element,
                         .bytes = bytes,
-                        .stride = (size_t)s->source.matrix.cols * element,
+                        .stride = cols * element,
                         .count = bytes ? b->rows : 0};
     if (bytes == runs.stride && runs.count > 0) {
         runs.bytes *= (size_t)runs.count;

@@ -72,7 +72,9 @@ static bool is_cached(const struct store *s)
     unsigned char present[SAMPLE / PAGE_MIN];
     size_t page = (size_t)sysconf(_SC_PAGE_SIZE), seen = 0;
     uint64_t begin = s->source.offset / page * page;
-    size_t bytes = s->source.offset + matrix_bytes(&s->source.matrix, s->type) - begin;
+    const uint64_t elements =
+        (uint64_t)s->source.matrix.rows * (uint64_t)matrix_file_cols(&s->source.matrix);
+    size_t bytes = s->source.offset + elements * scalar_size(s->type) - begin;
     size_t stride = bytes / SAMPLES / page * page;
     if (stride < SAMPLE || !may_probe_cache(s))
         return false;

@@ -12,6 +12,7 @@
 #include "environment.h"
 #include "format.h"
 #include "quantity.h"
+#include "slice.h"
 
 void usage_error(struct parse *p, const char *format, ...)
 {
@@ -211,7 +212,7 @@ static bool is_number(const char *text)
 
 bool names_file(const char *text)
 {
-    return text && (strchr(text, ':') || format_is_one_matrix(text));
+    return text && (memchr(text, ':', slice_base(text)) || format_is_one_matrix(text));
 }
 
 /* Two words that name matrices are A and B. */

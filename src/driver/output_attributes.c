@@ -11,6 +11,7 @@
 #include "error.h"
 #include "file.h"
 #include "problem_scaling.h"
+#include "slice.h"
 
 static void print_hash(uint64_t value, char text[HASH_TEXT])
 {
@@ -210,16 +211,22 @@ static bool have_same_last_name(const char *x, const char *y)
     return strcmp(slash_x ? slash_x + 1 : x, slash_y ? slash_y + 1 : y) == 0;
 }
 
-/* What is there; OTHER where that cannot be told, which the operand's own complaint says. */
+/* What is there, also if the dataset is a slice of it; OTHER where that cannot be told, which the
+ * operand's own complaint says. */
 static enum format_object look_at(const char *file, const char *dataset, struct error *err)
 {
+    char own[DATASET_NAME_MAX];
     struct format_found found;
     struct error ignored = {0};
     struct stat status;
     const int before = err->complaints;
     if (!file_leads(file, &status, err))
         return err->complaints > before ? FORMAT_OTHER : FORMAT_NOTHING;
-    return format_lookup(file, dataset, &found, &ignored) ? FORMAT_OTHER : found.object;
+    snprintf(own, sizeof own, "%.*s", (int)slice_base(dataset), dataset);
+    int rc = format_lookup(file, dataset, &found, &ignored);
+    if (!rc && found.object == FORMAT_NOTHING && dataset[strlen(own)])
+        rc = format_lookup(file, own, &found, &ignored);
+    return rc ? FORMAT_OTHER : found.object;
 }
 
 /* Another dataset of the file that has the recorded one is another matrix. */

@@ -499,7 +499,7 @@ REFUSED = {
     "lzf": "uses filter 32000 (lzf), which is not available here; store the dataset without it",
     "pair": "holds compounds that are no complex numbers",
     "text": "holds strings, not numbers",
-    "row": "has 1 dimension (10), not two; store it as rows x columns, or show it so by a virtual",
+    "row": "has 1 dimension (10), not two; give it as a column",
     "cube": "has 3 dimensions (2x3x10), not two",
     "scalar": "is a scalar",
     "null": "has no elements at all",
