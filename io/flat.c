@@ -73,5 +73,34 @@ int flat_place(struct source *source, int descriptor, uint64_t offset, bool fort
     snprintf(source->layout, sizeof source->layout, "%s %s%s%s", format_of_matrix(m)->name,
              flat_type(m->elements, m->complex), fortran ? ", in Fortran's order" : "",
              m->swapped ? ", in the other byte order: read by HDF5" : "");
-    return slice_parse(source, 2, (uint64_t[]){(uint64_t)m->rows, (uint64_t)matrix_cols(m)}, err);
+    return 0;
+}
+
+/* From the dimensions that the user sees to those of the file. */
+static void turn(struct slice *s)
+{
+    const struct slice seen = *s;
+    for (int i = 0; i < 2; i++) {
+        s->axes[i] = seen.axes[1 - i] < 0 ? -1 : 1 - seen.axes[1 - i];
+        s->counts[i] = seen.counts[1 - i];
+        s->extents[i] = seen.extents[1 - i];
+        s->first[i] = seen.first[1 - i];
+        s->steps[i] = seen.steps[1 - i];
+    }
+}
+
+int flat_slice(struct source *source, struct error *err)
+{
+    const struct matrix seen = matrix_seen(&source->matrix);
+    const uint64_t extents[2] = {(uint64_t)seen.rows, (uint64_t)matrix_cols(&seen)};
+    const size_t own = slice_base(source->dataset), length = strlen(source->layout);
+    source->slice.length = source->dataset[own] ? (int)own : 0;
+    if (slice_parse(source, 2, extents, err))
+        return err->code;
+    if (source->matrix.turned)
+        turn(&source->slice);
+    if (slice_place(source) && !source->matrix.swapped)
+        snprintf(source->layout + length, sizeof source->layout - length,
+                 ": read by HDF5 (columns apart)");
+    return 0;
 }

@@ -15,3 +15,6 @@ const char *flat_type(enum scalar elements, bool complex);
  * Fortran's order.  Complains (EXIT_INPUT) if the open file ends before they do. */
 int flat_place(struct source *source, int descriptor, uint64_t offset, bool fortran,
                struct error *err);
+
+/* Describe the slice that the dataset's name says, or all of it, once that is placed. */
+int flat_slice(struct source *source, struct error *err);

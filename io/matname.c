@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "file.h"
+#include "slice.h"
 
 /* Such as s3://bucket/in.h5 or https://host/in.h5, and not FILE://path. */
 static bool is_url(const char *text, struct error *err)
@@ -20,10 +21,12 @@ static bool is_url(const char *text, struct error *err)
            !file_leads(scheme, &status, err);
 }
 
-/* The index of the colon before the dataset; the length of the text if there is none. */
+/* The index of the colon before the dataset, or of the bracket of a slice behind a file's name; the
+ * length of the text if there is neither. */
 static size_t find_colon(const char *text, struct error *err)
 {
     struct stat status;
+    char file[PATH_MAX];
     size_t length = strlen(text);
     if (file_leads(text, &status, err))
         return length;
@@ -31,12 +34,12 @@ static size_t find_colon(const char *text, struct error *err)
         if (text[i] == ':' && text[i + 1] == '/')
             return i;
     for (size_t i = length; i-- > 0;) {
-        char file[PATH_MAX];
         snprintf(file, sizeof file, "%.*s", (int)i, text);
         if (text[i] == ':' && file_leads(file, &status, err))
             return i;
     }
-    return length;
+    snprintf(file, sizeof file, "%.*s", (int)slice_base(text), text);
+    return file_leads(file, &status, err) ? strlen(file) : length;
 }
 
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
@@ -48,8 +51,9 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
     struct stat status;
     const bool url = is_url(text, &unknown);
     const size_t colon = find_colon(text, &unknown);
-    const char *path = text[colon] ? text + colon + 1 : default_dataset;
-    const size_t length = strlen(path);
+    const char *path = text[colon] == ':' ? text + colon + 1 : default_dataset;
+    const char *slice = text[colon] == '[' ? text + colon : "";
+    const size_t length = strlen(path) + strlen(slice);
     const char *last = strrchr(path, '/');
     error_append(err, &unknown);
     if (unknown.code)
@@ -74,7 +78,7 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
     if (length >= DATASET_NAME_MAX)
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", path);
     snprintf(file, PATH_MAX, "%.*s", (int)colon, text);
-    snprintf(dataset, DATASET_NAME_MAX, "%s", path);
+    snprintf(dataset, DATASET_NAME_MAX, "%s%s", path, slice);
     return 0;
 }
 

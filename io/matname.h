@@ -1,4 +1,4 @@
-/* Names of matrices on the command line: FILE.h5 or FILE.h5:/path. */
+/* Names of matrices on the command line: FILE.h5 or FILE.h5:/path, and slices of these (slice.h). */
 #pragma once
 
 #include <limits.h>
@@ -10,8 +10,9 @@ struct error;
 
 /* Split `text` into the names of a file and a dataset.  If the whole text names an existing file,
  * it is that file; otherwise the last ":/" separates the two, or the last ":" after the name of an
- * existing file.  Without a separator the dataset is `default_dataset`.  Complains (EXIT_USAGE)
- * about names that are empty or too long, about URLs, and about a ~ that no shell has replaced. */
+ * existing file.  Without a separator the dataset is `default_dataset`, with the slice behind the
+ * name of an existing file.  Complains (EXIT_USAGE) about names that are empty or too long, about
+ * URLs, and about a ~ that no shell has replaced. */
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
                   char dataset[DATASET_NAME_MAX], struct error *err);
 

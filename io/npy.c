@@ -129,7 +129,7 @@ static int describe_open(int descriptor, struct source *source, struct error *er
     if (flat_place(source, descriptor, header.bytes, fortran, err))
         return err->code;
     source->unfinished = npy_is_unfinished(descriptor, source);
-    return 0;
+    return flat_slice(source, err);
 }
 
 static int describe(struct source *source, struct error *err)

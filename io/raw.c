@@ -73,7 +73,8 @@ static int describe(struct source *source, struct error *err)
     const int descriptor = source_open_file(source->file, false, err);
     if (descriptor < 0)
         return err->code;
-    flat_place(source, descriptor, (uint64_t)offset, fortran, err);
+    if (flat_place(source, descriptor, (uint64_t)offset, fortran, err) == 0)
+        flat_slice(source, err);
     close(descriptor);
     return err->code;
 }

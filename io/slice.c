@@ -221,9 +221,9 @@ const char *slice_place(struct source *source)
     const bool runs = apart[1] == 1 || s->counts[1] == 1;
     if (m->rows > 1)
         m->within = (struct block){0, 0, m->rows, apart[0] * width};
-    if (m->by_offset)
-        source->offset += (uint64_t)(first * width) * m->element_bytes;
     m->by_offset &= runs;
     m->never_written &= runs;
+    if (m->by_offset)
+        source->offset += (uint64_t)(first * width) * m->element_bytes;
     return runs ? NULL : "columns apart";
 }

@@ -212,7 +212,9 @@ static bool is_number(const char *text)
 
 bool names_file(const char *text)
 {
-    return text && (memchr(text, ':', slice_base(text)) || format_is_one_matrix(text));
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%.*s", text ? (int)slice_base(text) : 0, text ? text : "");
+    return text && (strchr(name, ':') || format_is_one_matrix(name));
 }
 
 /* Two words that name matrices are A and B. */

@@ -149,6 +149,29 @@ def test_bits_of_the_copy(tmp_path, part, way, ranks, trans):
     assert c.tobytes() == multiplied(tmp_path, f"{tmp_path}/copy.h5:/A", *words).tobytes()
 
 
+@each("order, dtype", [("C", "f8"), ("F", "f8"), ("C", ">f4"), ("F", "c16"), ("F", "i1")])
+def test_files_of_numpy(tmp_path, order, dtype):
+    """In either order; also what HDF5 reads or converts."""
+    a = small((40, 30), dtype)
+    np.save(tmp_path / "A.npy", np.asarray(a, order=order))
+    for part in ["[3:20, 5:]", "[::3]", "[:, ::2]", "[1::4, 2::5]", "[:, 7:8]", "[9, None]", "[:, 4, None]"]:
+        x = eval(f"a{part}", {"a": a}).astype(a.dtype.newbyteorder("="))  # pylint: disable=eval-used
+        np.save(tmp_path / "B.npy", small((x.shape[1], 5), x.dtype))
+        for way in "auto", "hdf5":
+            c = multiplied(tmp_path, f"A.npy{part}", "-b", "B.npy", "--io", way, cwd=tmp_path)
+            exact = x.astype("c16" if x.dtype.kind == "c" else "f8") @ np.load(tmp_path / "B.npy")
+            assert np.array_equal(c, exact), (part, way)
+    for words in [["A.npy[0:9]", "A.npy[5:14]", "--transb", "T"], ["-a", "A.npy[0:9, ::2]", "-b", "A.npy[0:9, ::2]", "--transb", "T"]]:
+        done = run("dgemm_ooc", *words, "-o", "C.h5", "--force", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert run("dgemm_ooc", "--check-only", "-o", "C.h5", cwd=tmp_path).returncode == 0
+    done = run("h5mat", "info", "A.npy[2:9, 1:]", cwd=tmp_path)
+    assert done.returncode == 0 and "A[2:9, 1:]: 7 x 29" in done.stdout, done.stdout + done.stderr
+    for part, says in [("[3]", "has 1 dimension (of 40x30)"), ("[99:]", "has no elements"), ("[x]", "is not understood")]:
+        done = run("dgemm_ooc", f"A.npy{part}", "B.npy", "-o", "D.h5", cwd=tmp_path)
+        assert done.returncode == INPUT and says in done.stderr, done.stderr
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Operands that a test may change."""
