@@ -391,6 +391,19 @@ def await_end_of(session):
         time.sleep(0.1)
 
 
+def test_slices_of_datasets(tmp_path, monkeypatch):
+    """Whose extents count where observations do."""
+    monkeypatch.chdir(tmp_path)
+    a, b = random((M, K)), random((3, K, N))
+    write(tmp_path / "in.h5", A=a, B=b, **{"A[0:3]": a[:9]})
+    assert np.allclose(oc.matmul("in.h5:/A[::2, 3:]", "in.h5:/B[1, 3:]", "C.h5"), a[::2, 3:] @ b[1, 3:])
+    assert np.allclose(oc.cov("in.h5:/A[2:9, :]", "C1.h5", ddof=2), np.cov(a[2:9], ddof=2))
+    assert np.allclose(oc.cov("in.h5:/B[2, :, 7, None]", "C2.h5", ddof=0, rowvar=False), np.cov(b[2, :, 7], ddof=0))
+    assert np.allclose(oc.cov("in.h5:/A[0:3]", "C3.h5", ddof=0), np.cov(a[:9], ddof=0))
+    with pytest.raises(oc.InputError, match="more indices than dimensions"):
+        oc.matmul("in.h5:/A[0:3, :, 0]", "in.h5:/B[1]", "C4.h5")
+
+
 def test_files_of_numpy(ab, tmp_path):
     a, b = ab
     np.save(tmp_path / "a.npy", a)

@@ -68,9 +68,9 @@ class Matrix:
                 rows, columns = np.load(self.file, mmap_mode="r").shape
                 return int(rows), int(columns)
             with h5py.File(self.file, "r") as file:
-                rows, columns = file[self.dataset].shape
-                return int(rows), int(columns)
-        except (OSError, KeyError, AttributeError, TypeError, ValueError) as reason:
+                rows, columns = _shape(file, self.dataset)
+                return rows, columns
+        except (OSError, LookupError, AttributeError, TypeError, ValueError) as reason:
             raise InputError(f"{self.name}: the extents of {self.word} cannot be read ({reason}): "
                              "name a dataset of two dimensions by FILE.h5:/path") from None
 
@@ -91,6 +91,22 @@ class Matrix:
         assert self.array is not None
         about = self.array.__array_interface__
         return about["data"][0], about["shape"], self.array.strides, about["typestr"]
+
+
+def _shape(file: h5py.File, dataset: str) -> Tuple[int, ...]:
+    """The extents of a dataset, or of a slice of one, "/A[0:9, ::2]"."""
+    name, _, indices = dataset.rpartition("[")
+    if dataset in file or not name:
+        shape: Tuple[int, ...] = file[dataset].shape
+        return shape
+    taken = tuple(map(_index, indices.rstrip("]").split(",")))
+    return np.broadcast_to(np.int8(0), file[name].shape)[taken].shape
+
+
+def _index(word: str) -> Union[int, slice, None]:
+    if ":" in word:
+        return slice(*(int(part) if part.strip() else None for part in word.split(":")))
+    return None if word.strip() == "None" else int(word)
 
 
 def _is_in_columns(array: NDArray[Any]) -> bool:
