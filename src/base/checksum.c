@@ -33,6 +33,11 @@ int checksum_open(struct checksum *c, enum scalar type, int64_t cols, struct err
     return 0;
 }
 
+struct checksum checksum_of(const struct checksum *c, enum scalar type)
+{
+    return (struct checksum){(int64_t)(scalar_size(type) / sizeof(word)), c->weights};
+}
+
 void checksum_close(struct checksum *c)
 {
     free(c->weights);

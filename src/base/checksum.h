@@ -32,6 +32,9 @@ size_t checksum_bytes(enum scalar type, int64_t cols);
 int checksum_open(struct checksum *checksum, enum scalar type, int64_t cols, struct error *err);
 void checksum_close(struct checksum *checksum);
 
+/* The table's use for a matrix of as many columns and of elements that are as large or smaller. */
+struct checksum checksum_of(const struct checksum *checksum, enum scalar type);
+
 /* The checksum of a block, which is packed row-major as stores have it.  Any thread. */
 uint64_t checksum_block(const struct checksum *checksum, const struct block *block,
                         const void *memory);

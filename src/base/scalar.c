@@ -1,6 +1,7 @@
 #include "scalar.h"
 
 #include <float.h>
+#include <math.h>
 
 const struct scalar_info scalar_table[SCALAR_COUNT] = {
     [SCALAR_FLOAT] =
@@ -31,4 +32,21 @@ void scalar_widen(enum scalar type, const void *from, int64_t count, float *to)
             to[first + i] =
                 type == SCALAR_FLOAT16 ? float16_value(part[i]) : bfloat16_value(part[i]);
     }
+}
+
+int64_t scalar_narrow(void *memory, int64_t count)
+{
+    enum { PART = 256 };
+    double part[PART]; /* which the floats may overwrite */
+    int64_t infinite = 0;
+    for (int64_t first = 0; first < count; first += PART) {
+        const int64_t here = count - first < PART ? count - first : PART;
+        float *to = (float *)memory + first;
+        memcpy(part, (const double *)memory + first, (size_t)here * sizeof *part);
+        for (int64_t i = 0; i < here; i++) {
+            to[i] = (float)part[i];
+            infinite += fabs(part[i]) <= DBL_MAX && fabsf(to[i]) > FLT_MAX;
+        }
+    }
+    return infinite;
 }

@@ -45,6 +45,10 @@ extern const struct scalar_info scalar_table[SCALAR_COUNT];
 
 /* Elements of 16 bits become floats.  They may be the last ones in the memory of these. */
 void scalar_widen(enum scalar type, const void *from, int64_t count, float *to);
+
+/* Doubles become the nearest floats, which take the beginning of their memory.  Returns how many
+ * finite ones became infinite. */
+int64_t scalar_narrow(void *memory, int64_t count);
 #ifdef __cplusplus
 }
 #endif

@@ -43,8 +43,8 @@ int verify_rooms(const struct problem *p)
 size_t verify_fixed_bytes(const struct problem *p, int classes, int threads)
 {
     struct matrix c = {.rows = p->m, .cols = p->n, .by_offset = true};
-    matrix_set_type(&c, p->held[OPERAND_C]);
-    size_t most = shared_read_overhead(&c, p->held[OPERAND_C], verify_way(p, true), threads);
+    matrix_set_type(&c, problem_written(p));
+    size_t most = shared_read_overhead(&c, c.elements, verify_way(p, true), threads);
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand)) {
             const size_t bytes = shared_read_overhead(&p->matrix[operand], p->held[operand],

@@ -26,9 +26,9 @@ static int describe(struct options *options, struct job *job, struct recall *rec
     if (!job->described || operand_state_take(&job->operands, p, err) ||
         output_check_beside(names, options, p, err))
         return err->code;
-    if (!matrix_holds(&c->matrix, p->held[OPERAND_C]))
+    if (!matrix_holds(&c->matrix, problem_written(p)))
         error_add(err, EXIT_INPUT, "%s:%s (%s) is not %s, as the product of A and B is", c->file,
-                  c->dataset, c->layout, scalar_name(p->held[OPERAND_C]));
+                  c->dataset, c->layout, scalar_name(problem_written(p)));
     if (!err->code)
         output_compare_attributes(recall, options, p, err);
     if (c->matrix.rows != p->m || c->matrix.cols != p->n)

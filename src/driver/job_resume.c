@@ -122,7 +122,7 @@ static int compare(const struct caller *caller, const struct machine *machine, s
         (int)max_i64(min_i64(machine->threads, (int64_t)(machine->host_memory >> 22)), 1);
     struct progress *progress = &job->progress;
     struct block blocks[BLOCKS_MAX];
-    struct reading what = {c, job->problem.held[OPERAND_C], blocks, 0, threads, true};
+    struct reading what = {c, problem_written(&job->problem), blocks, 0, threads, true};
     struct row_checksums now;
     what.count = work_complete(&progress->left, &all, blocks);
     if (what.count == 0 || read_complete(caller, &what, &now, report, err))

@@ -183,8 +183,8 @@ static uint64_t hash_block(struct execution *e, const struct piece *piece,
 {
     const struct problem *p = &e->job->problem;
     const struct source *c = &e->job->output.source;
-    const struct source source =
-        saved_sums_matrix(c, e->job->output.names.sums[piece->place], sums_saved(p, piece->layers));
+    const struct source source = saved_sums_matrix(p, c, e->job->output.names.sums[piece->place],
+                                                   sums_saved(p, piece->layers));
     const struct sums_there sums = sums_there(p, piece->k);
     const int count = piece->layers * sums.count;
     uint64_t total = 0;
@@ -320,7 +320,7 @@ static void requeue(struct execution *e, const struct block *tile)
     const int count =
         problem_mirrors(&e->job->problem) && !block_equal(&blocks[0], &blocks[1]) ? 2 : 1;
     const struct reading what = {
-        &e->job->output.source, e->job->problem.held[OPERAND_C], blocks, count, 1, false};
+        &e->job->output.source, problem_written(&e->job->problem), blocks, count, 1, false};
     struct progress *now = &e->job->progress;
     struct row_checksums checksums;
     struct error why = {0};
@@ -396,6 +396,7 @@ static void finish_attempt(struct execution *e)
     const struct check *check = &e->run.check;
     struct progress *progress = &e->job->progress;
     struct saved all = {.supers = schedule_supers(&a->plan), .findings = check->verdict.findings};
+    all.findings.not_judged += c_file_not_judged(&e->run.c);
     for (int i = 0; i < ROW_GROUPS; i++)
         all.checksums.sums[i] = comm_sum(comm, e->run.c.written[i]);
     findings_gather(comm, &all.findings);

@@ -74,6 +74,8 @@ void journal_describe(struct journal *journal, const struct file_names *names,
                         operand_state_file(operands, &p->sources[i]),
                         operand_state_others(operands, (enum operand)i, &p->sources[i]));
     json_object_set_new(product, "type", json_string(scalar_name(p->held[OPERAND_C])));
+    if (p->narrows)
+        json_object_set_new(product, "type of C", json_string(scalar_name(problem_written(p))));
     json_object_set_new(product, "alpha", json_real(p->alpha));
     json_object_set_new(product, "beta", json_real(p->beta));
     if (p->complex) {

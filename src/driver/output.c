@@ -104,7 +104,7 @@ static int create_part(struct output *output, const struct options *options,
     struct format_layout layout = {0};
     struct source *source = &output->source;
     *source = (struct source){.matrix = {.rows = p->m, .cols = p->n, .complex = p->complex}};
-    matrix_set_type(&source->matrix, p->held[OPERAND_C]);
+    matrix_set_type(&source->matrix, problem_written(p));
     if (p->complex)
         name_parts(p, source);
     snprintf(source->file, sizeof source->file, "%s", output->names.part);
@@ -152,7 +152,7 @@ static int find_part(struct output *output, const struct options *options, const
         return err->code;
     if (!there || file_why_foreign(part, &status) || strcmp(source->file, part) != 0 ||
         matrix->rows != p->m || matrix->cols != p->n || matrix->complex != p->complex ||
-        !matrix->by_offset || !matrix_holds(matrix, p->held[OPERAND_C]) ||
+        !matrix->by_offset || !matrix_holds(matrix, problem_written(p)) ||
         !output_attributes_match(source, attributes))
         return error_add(err, EXIT_INPUT,
                          "%s is damaged, or differs from its journal; give --restart never to "

@@ -120,7 +120,8 @@ static void add_layer(const struct problem *p, int layer, struct plan *plan)
         struct traffic t = schedule_traffic(&part, &own, rank);
         plan->moves.idle_ranks -= t.write_bytes > 0;
         plan->moves.total.in_bytes += t.in_bytes;
-        *(layer == 0 ? &plan->moves.total.write_bytes : &plan->moves.sent_bytes) += t.write_bytes;
+        *(layer == 0 ? &plan->moves.total.out_bytes : &plan->moves.sent_bytes) += t.out_bytes;
+        plan->moves.total.write_bytes += layer == 0 ? t.write_bytes : 0;
         plan->moves.total.flops += t.flops;
         if (t.flops > plan->moves.worst.flops || t.in_bytes > plan->moves.worst.in_bytes)
             plan->moves.worst = t;
@@ -138,7 +139,6 @@ static void account(const struct query *q, struct plan *plan)
     plan->moves.idle_ranks = machine->ranks;
     for (int layer = 0; layer < plan->layers; layer++)
         add_layer(p, layer, plan);
-    plan->moves.total.out_bytes = plan->moves.total.write_bytes;
     double m = (double)p->m, n = (double)p->n, c_bytes = (double)problem_element(p, OPERAND_C);
     double a_bytes = (double)problem_element(p, OPERAND_A);
     double b_bytes = (double)problem_element(p, OPERAND_B);
@@ -148,10 +148,11 @@ static void account(const struct query *q, struct plan *plan)
     double fast =
         ((double)machine->device_memory * machine->ranks + (double)plan->cache_bytes * nodes) /
         c_bytes;
+    double written = (double)problem_written_element(p);
     double c_in = problem_reads_c(p) ? problem_elements(p) : 0;
     double a = a_bytes * embedding_stored(p, OPERAND_A);
     double b = b_bytes * embedding_stored(p, OPERAND_B);
-    double c = c_bytes * (problem_elements(p) + c_in), ab = a * m * k + b * k * n;
+    double c = written * problem_elements(p) + c_bytes * c_in, ab = a * m * k + b * k * n;
     double bound = 2 * sqrt(a * b) * m * n * k / sqrt(fast) + c;
     if (problem_is_triangle(p)) {
         bound = sqrt(a * b) * m * n * k / sqrt(2 * fast) + c;

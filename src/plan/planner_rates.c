@@ -102,7 +102,7 @@ double plan_write_rate(const struct problem *p, const struct machine *machine,
 {
     int64_t run = plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols;
     return machine->disk_write_bytes_per_s *
-           run_factor(machine, (double)run * (double)problem_element(p, OPERAND_C));
+           run_factor(machine, (double)run * (double)problem_written_element(p));
 }
 
 double plan_pace_beside_writing(const struct machine *machine, const struct plan *plan)

@@ -76,8 +76,8 @@ void plan_roofline(const struct query *q, struct plan *plan)
     }
     const struct work_needs *last = &end[-1].work;
     double strip = fmin(1, (double)plan->strip_rows / (double)plan->tile_rows);
-    plan->roofline.link_s[STAGE_WRITE] = plan_write_seconds(
-        q, plan, problem_elements(q->p) * (double)problem_element(q->p, OPERAND_C));
+    plan->roofline.link_s[STAGE_WRITE] =
+        plan_write_seconds(q, plan, problem_elements(q->p) * (double)problem_written_element(q->p));
     plan->roofline.seconds += fmax(last->write * strip, last->write - last->slab * (1 - strip));
     plan->roofline.steps_s = steps_s * (double)schedule_supers(plan);
 }

@@ -99,9 +99,9 @@ static struct work_needs set_work(const struct query *q, const struct plan *plan
     const struct problem *p = q->p;
     const struct machine *machine = q->machine;
     const struct tile_product product = plan_tile_product(p, machine, plan);
-    double element = (double)problem_element(p, OPERAND_C);
-    double tile = plan_tile_written(p, plan) * element;
-    double bytes = problem_elements(p) * element / (double)schedule_supers(plan);
+    double tile = plan_tile_written(p, plan) * (double)problem_element(p, OPERAND_C);
+    double bytes =
+        problem_elements(p) * (double)problem_written_element(p) / (double)schedule_supers(plan);
     struct work_needs work = {.out = tile / machine->out_bytes_per_s,
                               .write = plan_write_seconds(q, plan, bytes)};
     if (plan->slabs > 0) {

@@ -416,7 +416,8 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         last = tile;
     }
     t.in_bytes = copied;
-    t.write_bytes = t.out_bytes = c * written;
+    t.out_bytes = c * written;
+    t.write_bytes = (double)problem_written_element(p) * written;
     t.flops = plan->slabs > 0 ? 2 * products * (double)p->k : 0;
     return t;
 }

@@ -261,7 +261,9 @@ static struct interval c0_come(struct sim *s, struct node_state *node, struct ra
 static void tile_leave(struct sim *s, struct node_state *node, struct rank_state *rank,
                        const struct sim_step *step, double all)
 {
-    double bytes = schedule_written(s->p, s->plan, &rank->tile) * s->element[OPERAND_C];
+    const double elements = schedule_written(s->p, s->plan, &rank->tile);
+    const double bytes = elements * s->element[OPERAND_C];
+    const double written = elements * (double)problem_written_element(s->p);
     struct interval feed = span_last(rank->product, (double)max_i64(step->slabs, 1));
     feed.start += (feed.end - feed.start) / (double)schedule_strips(s->plan, &rank->tile);
     feed.start = fmax(feed.start, all);
@@ -270,11 +272,11 @@ static void tile_leave(struct sim *s, struct node_state *node, struct rank_state
         feed = (struct interval){fmax(feed.start, c0.start), fmax(feed.end, c0.end)};
     }
     struct interval out = serve(&rank->out, feed, bytes, bytes / s->machine->out_bytes_per_s);
-    struct interval link =
-        serve(&node->link_out, out, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
+    struct interval link = serve(&node->link_out, out, written,
+                                 seconds_of(written, s->machine->node_disk_bytes_per_s));
     struct interval file =
-        serve(&s->disk_write, link, bytes, bytes / plan_write_rate(s->p, s->machine, s->plan));
-    s->lost += bytes / s->machine->disk_read_bytes_per_s;
+        serve(&s->disk_write, link, written, written / plan_write_rate(s->p, s->machine, s->plan));
+    s->lost += written / s->machine->disk_read_bytes_per_s;
     if (file.start > s->writing.end)
         s->writing.start = file.start;
     s->writing.end = file.end;

@@ -18,7 +18,7 @@ const char *problem_exact_text(const struct problem *p)
     return problem_is_exact(p) ? text_make("exact integers: %s x %s -> %s",
                                            scalar_name(p->matrix[OPERAND_A].elements),
                                            scalar_name(p->matrix[OPERAND_B].elements),
-                                           scalar_name(p->held[OPERAND_C]))
+                                           scalar_name(problem_written(p)))
                                : "";
 }
 

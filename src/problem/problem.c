@@ -30,7 +30,7 @@ size_t problem_reading_bytes(const struct problem *p, int threads)
 
 static size_t output_bytes(const struct problem *p, int threads, size_t *shared)
 {
-    const enum scalar c = p->held[OPERAND_C];
+    const enum scalar c = problem_written(p);
     struct matrix output = {.rows = p->m, .cols = p->n, .by_offset = true};
     matrix_set_type(&output, c);
     *shared = store_shared_bytes(&output, c, STORE_WRITE, p->io);
@@ -82,6 +82,12 @@ const char *problem_kernels(const struct problem *p, const struct options *optio
     if (p->moduli > 0)
         return text_make("%s:%d", kernel->name, p->moduli);
     return !kernel || kernel->same_bits ? "own" : kernel->name;
+}
+
+const char *problem_type_text(const struct problem *p)
+{
+    const char *type = scalar_name(p->held[OPERAND_C]);
+    return p->narrows ? text_make("%s rounded to %s", type, scalar_name(problem_written(p))) : type;
 }
 
 double problem_proven(const struct problem *p)

@@ -30,13 +30,13 @@ enum operand { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_COUNT };
 
 /* Plain data: rank 0 makes it, all ranks get a copy. */
 struct problem {
-    enum scalar
-        held[OPERAND_COUNT]; /* of A and B as slots and panels hold them, of C in its file */
-    enum scalar sums;        /* of accumulators */
-    enum scalar type;        /* of alpha and beta: that of the sums, or double if exact */
-    bool measures;           /* an exact one, whose elements alone say whether its sums fit */
-    bool complex;            /* n and k count real and imaginary parts */
-    int64_t m, n, k;         /* C is m x n, op(A) m x k, op(B) k x n */
+    enum scalar held[OPERAND_COUNT]; /* of A, B and C as slots and panels hold them */
+    enum scalar sums;                /* of accumulators */
+    enum scalar type;                /* of alpha and beta: that of the sums, or double if exact */
+    bool narrows;                    /* doubles of C become floats on their way to its file */
+    bool measures;   /* an exact one, whose elements alone say whether its sums fit */
+    bool complex;    /* n and k count real and imaginary parts */
+    int64_t m, n, k; /* C is m x n, op(A) m x k, op(B) k x n */
     /* Of a part of the product, a piece that is left (work.h) or that of a layer (layers.h): */
     int64_t row, col, k_first; /* where it begins in C, and in k */
     int64_t n_whole, k_whole;  /* n and k of the whole product */
@@ -85,16 +85,28 @@ static inline bool problem_rounds(const struct problem *p)
     return p->sums != p->held[OPERAND_C];
 }
 
+/* What C is in its file. */
+static inline enum scalar problem_written(const struct problem *p)
+{
+    return p->narrows ? SCALAR_FLOAT : p->held[OPERAND_C];
+}
+
 /* What op(A) and op(B) are multiplied as. */
 static inline enum scalar problem_factor(const struct problem *p, enum operand operand)
 {
     return scalar_factor(p->held[operand]);
 }
 
-/* Bytes of an element in a slot or panel, or of C. */
+/* Bytes of an element in a slot or panel. */
 static inline size_t problem_element(const struct problem *p, enum operand operand)
 {
     return scalar_size(p->held[operand]);
+}
+
+/* Bytes of an element of C in its file. */
+static inline size_t problem_written_element(const struct problem *p)
+{
+    return scalar_size(problem_written(p));
 }
 
 /* Bytes of the matrix, as such elements. */
@@ -114,6 +126,12 @@ static inline bool problem_of_bytes(const struct problem *p)
 static inline bool problem_is_exact(const struct problem *p)
 {
     return scalar_is_integer(p->sums);
+}
+
+/* Whether an error of 1 in such a sum is one in C, too, which is not rounded to floats. */
+static inline bool problem_shows_exactly(const struct problem *p)
+{
+    return problem_is_exact(p) && !p->narrows;
 }
 
 /* Whether C is integers. */
@@ -195,6 +213,9 @@ static inline int64_t problem_quantum(const struct problem *p)
 /* What multiplies, as it decides the bits of C: "own" for kernels that keep the contract of gemm.h,
  * "cublas", "ozaki:14" with the number of moduli, or "integers".  Valid until the next call. */
 const char *problem_kernels(const struct problem *p, const struct options *options);
+
+/* The type of sums and C, as users are told.  Valid until the next call. */
+const char *problem_type_text(const struct problem *p);
 
 /* The bound of ozaki_proven for a product in residues. */
 double problem_proven(const struct problem *problem);

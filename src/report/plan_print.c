@@ -96,7 +96,7 @@ static void print_problem(FILE *out, const struct problem *p)
         fprintf(out, "C");
     }
     fprintf(out, ", %s%s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", p->complex ? "complex " : "",
-            scalar_name(p->held[OPERAND_C]), p->m, p->n / width, p->k / width);
+            problem_type_text(p), p->m, p->n / width, p->k / width);
     if (problem_is_exact(p))
         fprintf(out, "            %s\n", problem_exact_text(p));
     if (p->symmetric)

@@ -41,7 +41,7 @@ static void print_stage(FILE *out, const struct report *r, enum stage stage, boo
 static void print_disk(FILE *out, const struct report *r, const struct problem *p)
 {
     double moved = r->stages[STAGE_READ].amount + r->stages[STAGE_WRITE].amount, least = 0;
-    least += (double)problem_element(p, OPERAND_C) * problem_elements(p);
+    least += (double)problem_written_element(p) * problem_elements(p);
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
         if (problem_reads(p, i) && !(p->symmetric && i == OPERAND_B)) /* which is A */
             least += (double)problem_element(p, i) * (double)p->matrix[i].rows *
@@ -207,8 +207,8 @@ void report_print_result(FILE *out, const struct report *r, const struct problem
 {
     const struct findings *findings = deciding(r);
     if (findings)
-        print_verdict(out, "complete,", findings, problem_is_exact(p) && findings == &r->findings,
-                      p);
+        print_verdict(out, "complete,", findings,
+                      problem_shows_exactly(p) && findings == &r->findings, p);
     else
         fprintf(out, "RESULT: C complete, not checked\n");
 }

@@ -112,7 +112,7 @@ static void write_product(FILE *out, const struct account *a)
     }
     write_scaling(out, p);
     fprintf(out, "; %s%s; C %" PRId64 "x%" PRId64 ", k %" PRId64, p->complex ? "complex " : "",
-            problem_is_exact(p) ? problem_exact_text(p) : scalar_name(p->held[OPERAND_C]), p->m,
+            problem_is_exact(p) ? problem_exact_text(p) : problem_type_text(p), p->m,
             p->n / problem_width(p), p->k / problem_width(p));
 }
 
@@ -280,7 +280,7 @@ static void write_check(FILE *out, const struct account *a)
     if (!r->complete)
         return;
     if (r->checked)
-        fputs(findings_sentence(&r->findings, problem_is_exact(a->problem)), out);
+        fputs(findings_sentence(&r->findings, problem_shows_exactly(a->problem)), out);
     if (r->full.judged)
         write_read_back(out, r);
     if (!r->checked && !r->full.judged)

@@ -15,11 +15,11 @@ enum { PIECE = 4 << 20 }; /* bytes that are prepared at a time */
 int c_file_open(struct c_file *file, bool checked, struct error *err)
 {
     const struct problem *p = file->problem;
-    const enum scalar type = p->held[OPERAND_C];
     phase_begin("reserving space for C", 0);
-    if (store_open(file->source, type, STORE_WRITE, p->io, &file->store, err) ||
+    if (store_open(file->source, problem_written(p), STORE_WRITE, p->io, &file->store, err) ||
         (file->comm->rank == 0 && store_reserve(file->store, err)) ||
-        (checked && checksum_open(&file->checksum, type, file->source->matrix.cols, err)))
+        (checked &&
+         checksum_open(&file->checksum, p->held[OPERAND_C], file->source->matrix.cols, err)))
         return err->code;
     store_widen(file->store, file->plan->window_bytes);
     return 0;
@@ -63,16 +63,25 @@ int c_file_write(struct c_file *file, const struct block *block, void *memory, s
         clear_above(file->problem, block, memory);
     if (problem_adds_integers(file->problem) && complain_overflow(file, block, memory, err))
         return err->code;
-    if (file->checksum.weights)
-        row_checksums_add(file->written, &file->checksum, file->source->matrix.rows, block, memory);
+    if (file->problem->narrows)
+        file->infinite += scalar_narrow(memory, block->rows * block->cols);
+    if (file->checksum.weights) {
+        const struct checksum table = checksum_of(&file->checksum, problem_written(file->problem));
+        row_checksums_add(file->written, &table, file->source->matrix.rows, block, memory);
+    }
     return store_write(file->store, block, memory, err);
+}
+
+double c_file_not_judged(const struct c_file *file)
+{
+    return file->checksum.weights ? (double)file->infinite : 0;
 }
 
 bool c_file_prepare(struct c_file *file)
 {
     const struct problem *p = file->problem;
     const struct plan *plan = file->plan;
-    int64_t row_bytes = file->source->matrix.cols * (int64_t)problem_element(p, OPERAND_C);
+    int64_t row_bytes = file->source->matrix.cols * (int64_t)problem_written_element(p);
     int64_t rows = max_i64(PIECE / max_i64(row_bytes, 1), 1);
     int64_t pieces = ceil_div(plan->tile_rows, rows), lines = plan->grid_rows;
     int64_t piece = file->prepared++ * file->comm->size + file->comm->rank;

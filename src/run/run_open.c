@@ -175,7 +175,7 @@ static int open_parts(struct run *run, struct error *err)
                                 .device = dev,
                                 .in = &run->in,
                                 .out = &run->out,
-                                .to = {write_c, run},
+                                .to = {write_c, run, problem_written_element(run->problem)},
                                 .check = &run->check,
                                 .last = run->plan->layers > 1 || run->lines.census};
     run->panels = (struct panels){.problem = run->problem,

@@ -71,7 +71,7 @@ void save_open(struct run *run)
     s->gap = 1;
     s->vote_step = -1;
     s->place = first_place(run);
-    s->sums = (struct sink){write_sum, run};
+    s->sums = (struct sink){write_sum, run, scalar_size(run->problem->sums)};
     s->began = s->super_began = s->asked = clock_now();
 }
 
@@ -154,7 +154,7 @@ static int open_place(struct run *run, int64_t slabs, bool *there, struct error 
 {
     struct saver *s = &run->saver;
     struct store **store = &s->stores[s->place];
-    struct source sums = saved_sums_matrix(run->output, s->names->sums[s->place],
+    struct source sums = saved_sums_matrix(run->problem, run->output, s->names->sums[s->place],
                                            sums_saved(run->problem, run->plan->layers));
     struct error why = {0};
     if (run->comm->rank == 0)
@@ -209,6 +209,7 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
         totals->checksums.sums[i] = run->c.written[i];
     saved->findings = run->check.verdict.findings;
     findings_merge(&saved->findings, &run->check.verdict.partial);
+    saved->findings.not_judged += c_file_not_judged(&run->c);
     if (!comm_vote_sum(comm, (uint64_t *)totals, TOTAL_NUMBERS) ||
         !findings_vote(comm, &saved->findings))
         return err->code = ERROR_ELSEWHERE;

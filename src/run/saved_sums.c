@@ -135,8 +135,9 @@ int saved_sums_load(struct run *run, uint64_t *sum, struct error *cannot, struct
     const struct problem *p = run->problem;
     int64_t super = 0;
     struct block tile = schedule_next_tile(run->problem, run->plan, comm_place(run->comm), &super);
-    const struct source sums = saved_sums_matrix(
-        run->output, run->saver.names->sums[run->piece->place], sums_saved(p, run->plan->layers));
+    const struct source sums =
+        saved_sums_matrix(p, run->output, run->saver.names->sums[run->piece->place],
+                          sums_saved(p, run->plan->layers));
     const struct sums_there there = saved_sums_after(run, 0);
     struct loading loading = {.run = run, .cannot = cannot};
     if (block_empty(&tile))
@@ -153,13 +154,16 @@ int saved_sums_load(struct run *run, uint64_t *sum, struct error *cannot, struct
     return err->code;
 }
 
-struct source saved_sums_matrix(const struct source *output, const char *file, int matrices)
+struct source saved_sums_matrix(const struct problem *p, const struct source *output,
+                                const char *file, int matrices)
 {
     struct source sums = *output;
+    matrix_set_type(&sums.matrix, p->held[OPERAND_C]);
+    sums.matrix.element_bytes = problem_element(p, OPERAND_C);
     sums.matrix.rows *= matrices;
     sums.offset = 0;
     sums.sign.at =
-        (uint64_t)sums.matrix.rows * (uint64_t)output->matrix.cols * output->matrix.element_bytes;
+        (uint64_t)sums.matrix.rows * (uint64_t)sums.matrix.cols * sums.matrix.element_bytes;
     sums.file_bytes = sums.sign.at + SIGN_TEXT - 1;
     snprintf(sums.file, sizeof sums.file, "%s", file);
     return sums;

@@ -5,12 +5,14 @@
 #include "work.h"
 
 struct error;
+struct problem;
 struct run;
 struct source;
 
 /* The matrix in a file of saved sums: so many matrices as large as C (sums_saved), one below the
  * other, with holes where nothing was saved; behind it, the sign of the run that has written it. */
-struct source saved_sums_matrix(const struct source *output, const char *file, int matrices);
+struct source saved_sums_matrix(const struct problem *p, const struct source *output,
+                                const char *file, int matrices);
 
 /* The sums of this rank's tile when so many slabs of it are multiplied; begin to move so many. */
 struct sums_there saved_sums_after(const struct run *run, int64_t slabs);

@@ -58,6 +58,14 @@ double mover_bytes(const struct mover *mover, const struct transfer *transfer)
            (double)problem_element(mover->problem, transfer->operand);
 }
 
+/* Bytes of a slot in its file. */
+static double file_bytes(const struct mover *mover, const struct slot *slot)
+{
+    const struct block *block = &slot->transfer.block;
+    return slot->to ? (double)(block->rows * block->cols) * (double)slot->to->element
+                    : mover_bytes(mover, &slot->transfer);
+}
+
 int mover_move(struct mover *mover, const struct slot *slot, int thread, struct error *err)
 {
     const struct transfer *t = &slot->transfer;
@@ -65,7 +73,7 @@ int mover_move(struct mover *mover, const struct slot *slot, int thread, struct 
     struct span span = {.stage = (uint8_t)(t->again ? STAGE_CACHE : mover->file_stage),
                         .operand = (uint8_t)t->operand,
                         .thread = (uint16_t)thread,
-                        .amount = mover_bytes(mover, t)};
+                        .amount = file_bytes(mover, slot)};
     pthread_mutex_lock(&mover->lock);
     double begin = meter_begin(meter);
     pthread_mutex_unlock(&mover->lock);

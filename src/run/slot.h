@@ -18,6 +18,7 @@ struct event;
 struct sink {
     int (*write)(void *context, const struct block *block, void *memory, struct error *err);
     void *context;
+    size_t element; /* bytes that one has there */
 };
 
 /* A rank's side of a slot. */

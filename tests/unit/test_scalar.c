@@ -83,12 +83,39 @@ static void test_widened_in_place(void **state)
         }
 }
 
+/* In the beginning of the memory that the doubles take. */
+static void test_narrowed_in_place(void **state)
+{
+    enum { MOST = 1000 };
+    static const double special[] = {0x1.000001p0,   0x1.000003p0, -0.0,     FLT_MAX,
+                                     0x1.ffffffp127, -0x1p128,     INFINITY, (double)NAN,
+                                     0x1p-149,       0x1p-150};
+    enum { SPECIAL = sizeof special / sizeof *special };
+    (void)state;
+    for (int count = 0; count <= MOST; count += count < 5 || count > 995 ? 1 : 199) {
+        double numbers[MOST + 1], before[MOST];
+        int64_t infinite = 0;
+        for (int i = 0; i < count; i++) {
+            numbers[i] = before[i] = i % 3 ? sin(i) : special[i / 3 % SPECIAL];
+            infinite += isfinite(before[i]) && isinf((float)before[i]);
+        }
+        numbers[count] = -1;
+        assert_int_equal(scalar_narrow(numbers, count), infinite);
+        for (int i = 0; i < count; i++) {
+            const float expected = (float)before[i];
+            assert_memory_equal((const char *)numbers + 4 * (size_t)i, &expected, sizeof expected);
+        }
+        assert_true(numbers[count] == -1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_every_number_of_16_bits),
         cmocka_unit_test(test_widened_in_place),
+        cmocka_unit_test(test_narrowed_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
