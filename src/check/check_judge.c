@@ -167,6 +167,7 @@ static int look(struct check *c, bool whole, struct error *err)
     const struct judged judged = {.rows = tile.rows,
                                   .cols = tile.cols,
                                   .classes = c->classes,
+                                  .roundoff = p->narrows ? scalar_roundoff(problem_written(p)) : 0,
                                   .mirrored = problem_mirrors(p),
                                   .strip_rows = problem_is_triangle(p) ? c->plan->strip_rows : 0,
                                   .before = tile.row * width - tile.col,

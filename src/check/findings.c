@@ -13,14 +13,16 @@ static double less_itself(double size, double count)
     return size <= 1 ? size / sqrt(1 - size * size / count) : size;
 }
 
-/* `verdicts` of the row, `judged` elements of it. */
-static void add_row(struct findings *f, const double *verdicts, int64_t stride, double judged)
+/* `verdicts` of the row, `judged` elements of it.  None of these is larger than their norm. */
+static void add_row(struct findings *f, const double *verdicts, const struct judged *j,
+                    double judged)
 {
+    const int64_t stride = j->rows;
     const double norm = verdicts[VERDICT_NORM * stride];
     f->rows++;
     if (norm == 0) /* every product is 0 */
         return;
-    const double size = verdicts[VERDICT_SIZE * stride] * sqrt(judged);
+    const double size = (verdicts[VERDICT_SIZE * stride] + j->roundoff * norm) * sqrt(judged);
     const double reach = verdicts[VERDICT_REACH * stride];
     f->rounded = fmax(f->rounded, verdicts[VERDICT_ROUNDED * stride] / norm * sqrt(judged));
     if (!(reach > 0)) {
@@ -73,7 +75,7 @@ static void collect_row(struct findings *f, const double *verdicts, const struct
     if (verdicts[VERDICT_STATE * j->rows] == ROW_NOT_FINITE)
         f->not_finite += row->written;
     else if (judged > 0)
-        add_row(f, verdicts, j->rows, judged);
+        add_row(f, verdicts, j, judged);
     lost = fmin(lost, row->written);
     f->not_judged += (row->written > row->cols ? 2 : 1) * lost; /* with their mirrors */
 }

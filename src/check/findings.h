@@ -40,6 +40,7 @@ struct findings {
 struct judged {
     int64_t rows, cols;
     int classes;
+    double roundoff; /* of elements that are rounded after the check; 0: they are not */
     bool mirrored;
     int64_t strip_rows, before, width; /* of a triangle, and columns of an element; else 0 */
 };

@@ -168,7 +168,7 @@ static int sweep_matrix(struct full_check *f, const struct source *source, enum 
                         struct sweep *s, struct error *err)
 {
     const struct problem *p = f->problem;
-    const enum scalar type = problem_factor(p, operand);
+    const enum scalar type = s->is_c ? problem_written(p) : problem_factor(p, operand);
     s->check = f;
     s->operand = operand;
     s->share = share_of(&source->matrix, f->comm);
@@ -325,6 +325,13 @@ static int read_c(struct full_check *f, const struct source *c, struct error *er
     return 0;
 }
 
+/* So many roundings of sums, in roundings of C's type. */
+static double as_written(const struct problem *p, double rounded)
+{
+    const double u = scalar_roundoff(problem_written(p));
+    return p->narrows ? 1 + rounded * scalar_roundoff(p->type) / u * (1 + u) : rounded;
+}
+
 /* The first row that is wrong for certain; -1: none.  The error of sums of k products in any order,
  * scaled and added to beta C0, is at most (k + 4) u (|alpha| |op(A)| |op(B)| + |beta| |C0|), and 4
  * more where alpha and beta are complex, which turn the two errors of an element; terms of second
@@ -333,7 +340,10 @@ static int read_c(struct full_check *f, const struct source *c, struct error *er
  *
  * Of shifted elements (scaling_shifts) an element's error is bounded by the norms of its row and
  * column, as that of residues is.  Their squares are 1 + drift k / (k - 1) times those of z at
- * most, and 16 more roundings are those of both ways to z. */
+ * most, and 16 more roundings are those of both ways to z.
+ *
+ * Where C is floats of such doubles, all this counts in roundings of floats, and there is one more
+ * of these, of the sums with their errors. */
 static int64_t judge_rows(struct full_check *f, struct verify *v)
 {
     const struct problem *p = f->problem;
@@ -347,7 +357,7 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
     if (p->moduli > 0)
         residues_make(p->moduli, p->complex, &residues);
     struct judge judge = {
-        .type = p->type,
+        .type = p->narrows ? problem_written(p) : p->type,
         .rows = p->m,
         .cols = p->n,
         .classes = f->classes,
@@ -369,7 +379,7 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
         .stride = p->m,
         .scale = hypot(rounded(p, p->alpha), rounded(p, p->alpha_i)),
         .steps = (double)k,
-        .rounded = (double)(p->moduli > 0 ? blocks : k) + (p->complex ? 8 : 4),
+        .rounded = as_written(p, (double)(p->moduli > 0 ? blocks : k) + (p->complex ? 8 : 4)),
         .inputs = shifted + (p->moduli > 0 ? (1 + drift) * ozaki_error(&residues) : 0),
         .roundings = 2 * (double)p->n + (double)k + f->comm->size + 8 + (p->complex ? 4 : 0),
         .begin = true};
@@ -382,7 +392,7 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
 static double bytes_of(const struct problem *p, const struct source *c)
 {
     double bytes =
-        (double)c->matrix.rows * (double)c->matrix.cols * (double)problem_element(p, OPERAND_C);
+        (double)c->matrix.rows * (double)c->matrix.cols * (double)problem_written_element(p);
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
         bytes += problem_reads(p, i) ? problem_bytes(p, i) : 0;
     return bytes;
@@ -446,7 +456,7 @@ static int allocate(struct full_check *f, const struct machine *machine, struct 
         *sums_of[i] = carve(&next, sums);
     f->norms = carve(&next, f->classes);
     f->verdicts = next;
-    return checksum_open(&f->table, p->held[OPERAND_C], p->n, err);
+    return checksum_open(&f->table, problem_written(p), p->n, err);
 }
 
 int verify_files(const struct problem *p, const struct source *c, const struct machine *machine,
