@@ -35,6 +35,8 @@ static const struct argp_option option_table[] = {
      "convert the operands while reading: to double (d), float (s), or complex numbers of doubles "
      "(z) or floats (c)",
      0},
+    {"type-c", KEY(convert_c.type), "d|s|z|c", 0,
+     "the type of C in its file: s (complex: c) rounds sums of doubles to floats, once", 0},
     {0, 0, 0, 0, "Covariance, correlation, kinship (B is A, and one of them transposed)", 2},
     {"product", KEY(scaling.product), "cov|cor|gram", 0,
      "covariances or correlations (divisor n - 1, as in NumPy), or plain products, of the rows of "
@@ -156,6 +158,7 @@ static void parse_option(int key, char *arg, struct parse *p)
     case KEY(trans[0]): parse_trans(arg, &o->trans[0], &o->conjugate[0], p); break;
     case KEY(trans[1]): parse_trans(arg, &o->trans[1], &o->conjugate[1], p); break;
     case KEY(convert.type): o->convert.type = parse_type(arg, &o->convert.complex, p); break;
+    case KEY(convert_c.type): o->convert_c.type = parse_type(arg, &o->convert_c.complex, p); break;
     case KEY(scaling.product):
         o->scaling.product = (enum named_product)(PRODUCT_COV + parse_word(arg, p));
         break;
@@ -390,6 +393,7 @@ static void note_given(int key, struct options *o)
     o->given.scaling |= key == KEY(scaling.center) || key == KEY(scaling.scale);
     o->given.missing |= key == KEY(scaling.missing);
     o->convert.wanted |= key == KEY(convert.type);
+    o->convert_c.wanted |= key == KEY(convert_c.type);
 }
 
 static const char doc[] =

@@ -29,6 +29,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "formula", .text = attributes->formula},
         {.name = "alpha", .number = p->alpha},
         {.name = "beta", .number = p->beta},
+        {.name = p->narrows ? "sums" : NULL, .text = scalar_name(p->type)},
         {.name = p->complex ? "alpha_imag" : NULL, .number = p->alpha_i},
         {.name = p->complex ? "beta_imag" : NULL, .number = p->beta_i},
         {.name = "A_file", .text = a->file},
@@ -108,7 +109,7 @@ void output_compare_attributes(const struct recall *recall, const struct options
     /* All else depends on how it was multiplied, or on where the operands were. */
     static const char *const decided[] = {"formula",   "alpha",  "beta",  "alpha_imag",
                                           "beta_imag", "center", "scale", "triangle",
-                                          "symmetry",  "nan",    NULL};
+                                          "symmetry",  "nan",    "sums",  NULL};
     struct output_attributes expected;
     struct format_value values[ATTRIBUTES] = {0};
     if (!recall->ours)
@@ -304,28 +305,41 @@ static int recall_operands(const struct source *c, struct options *o, struct err
     return err->code;
 }
 
-/* Take the type of C as the product's; that of integers follows from those of A and B. */
-static void recall_type(struct options *options, const struct source *c, struct error *err)
+/* Take what C or its sums are for what the option says, which may not say otherwise. */
+static void recall_conversion(const char *what, const char *option, struct conversion made,
+                              struct conversion *given, struct error *err)
 {
+    if (given->wanted && (given->type != made.type || given->complex != made.complex))
+        error_add(err, EXIT_INPUT, "%s %s%s, but --%s %c is given", what,
+                  made.complex ? "complex " : "", scalar_name(made.type), option,
+                  scalar_letter(given->type, given->complex));
+    *given = made;
+}
+
+/* Take the type of C, or of its sums, as the product's; that of integers follows from those of A
+ * and B.  Of what another program has made --type-c says that it is rounded. */
+static void recall_type(const struct format_value *sums, bool ours, struct options *options,
+                        const struct source *c, struct error *err)
+{
+    const bool narrows = ours ? sums->found : options->convert_c.wanted;
+    const struct conversion made = {true, c->matrix.elements, c->matrix.complex};
+    const bool type_given = options->convert.wanted;
+    struct conversion of_sums = made;
     if (matrix_holds(&c->matrix, SCALAR_INT64)) {
-        if (options->convert.wanted)
-            error_add(err, EXIT_INPUT, "C is int64, but --type %c is given",
-                      scalar_letter(options->convert.type, false));
+        if (type_given || options->convert_c.wanted)
+            error_add(
+                err, EXIT_INPUT, "C is int64, but --type%s %c is given", type_given ? "" : "-c",
+                scalar_letter((type_given ? options->convert : options->convert_c).type, false));
         return;
     }
-    const enum scalar type = c->matrix.elements;
-    const bool complex = c->matrix.complex;
-    if (!scalar_is_float_or_double(type))
+    if (!scalar_is_float_or_double(made.type)) {
         error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats, doubles or int64", c->file,
                   c->dataset, c->layout);
-    else if (options->convert.wanted &&
-             (options->convert.type != type || options->convert.complex != complex))
-        error_add(err, EXIT_INPUT, "C is %s%s, but --type %c is given", complex ? "complex " : "",
-                  scalar_name(type),
-                  scalar_letter(options->convert.type, options->convert.complex));
-    options->convert.type = scalar_is_float_or_double(type) ? type : SCALAR_DOUBLE;
-    options->convert.complex = complex;
-    options->convert.wanted = true;
+        return;
+    }
+    of_sums.type = narrows ? scalar_finer(made.type) : made.type;
+    recall_conversion(narrows ? "sums of C are" : "C is", "type", of_sums, &options->convert, err);
+    recall_conversion("C is", "type-c", made, &options->convert_c, err);
 }
 
 static void recall_checksum(const struct format_value *value, struct recall *recall,
@@ -427,15 +441,23 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         TRIANGLE,
         CENTER,
         SCALE,
-        MISSING
+        MISSING,
+        SUMS
     };
     struct format_value values[] = {
-        [ALPHA] = {.name = "alpha"},        [BETA] = {.name = "beta"},
-        [ALPHA_I] = {.name = "alpha_imag"}, [BETA_I] = {.name = "beta_imag"},
-        [FORMULA] = {.name = "formula"},    [CHECKSUM] = {.name = FORMAT_CHECKSUM},
-        [KERNELS] = {.name = "kernels"},    [TRIANGLE] = {.name = "triangle"},
-        [CENTER] = {.name = "center"},      [SCALE] = {.name = "scale"},
-        [MISSING] = {.name = "nan"},        {.name = NULL},
+        [ALPHA] = {.name = "alpha"},
+        [BETA] = {.name = "beta"},
+        [ALPHA_I] = {.name = "alpha_imag"},
+        [BETA_I] = {.name = "beta_imag"},
+        [FORMULA] = {.name = "formula"},
+        [CHECKSUM] = {.name = FORMAT_CHECKSUM},
+        [KERNELS] = {.name = "kernels"},
+        [TRIANGLE] = {.name = "triangle"},
+        [CENTER] = {.name = "center"},
+        [SCALE] = {.name = "scale"},
+        [MISSING] = {.name = "nan"},
+        [SUMS] = {.name = "sums"},
+        {.name = NULL},
     };
     struct stat status;
     if (!file_leads(o->output.file, &status, err))
@@ -451,7 +473,7 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_trans('A', &values[FORMULA], o->given.trans_a, &o->trans[0], &o->conjugate[0], err);
     recall_trans('B', &values[FORMULA], o->given.trans_b, &o->trans[1], &o->conjugate[1], err);
     recall_operands(&recall->source, o, err);
-    recall_type(o, &recall->source, err);
+    recall_type(&values[SUMS], values[FORMULA].found, o, &recall->source, err);
     recall_checksum(&values[CHECKSUM], recall, err);
     recall_kernels(&values[KERNELS], o);
     recall_triangle(&values[TRIANGLE], values[FORMULA].found, o, err);

@@ -9,7 +9,7 @@
 #define OUTPUT_SIGN "run"
 #define OUTPUT_UNSIGNED "----------------" /* before it, and when C is complete */
 
-enum { ATTRIBUTES = 22, HASH_TEXT = 17 }; /* 16 digits, and the end */
+enum { ATTRIBUTES = 23, HASH_TEXT = 17 }; /* 16 digits, and the end */
 
 struct output_attributes {
     char formula[128], identity[HASH_TEXT], kernels[KERNELS_TEXT];

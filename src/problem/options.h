@@ -30,7 +30,7 @@ struct scaling_options {
 };
 
 struct conversion {
-    bool wanted; /* --type given: operands are converted to `type` */
+    bool wanted; /* --type, --type-c given: to `type` */
     enum scalar type;
     bool complex; /* likewise: to complex numbers of it */
 };
@@ -80,9 +80,9 @@ struct options {
         bool a, b, c, output, alpha, beta, trans_a, trans_b, scaling, missing;
     } given; /* by the user, not by default */
     struct scaling_options scaling;
-    struct conversion convert;
-    int algorithm; /* enum algorithm or ALGORITHM_AUTO */
-    int moduli;    /* of ALGORITHM_OZAKI; 0: as many as suit the type */
+    struct conversion convert, convert_c; /* of the operands; of C, on its way to its file */
+    int algorithm;                        /* enum algorithm or ALGORITHM_AUTO */
+    int moduli;                           /* of ALGORITHM_OZAKI; 0: as many as suit the type */
     enum symmetric symmetric;
     enum device_choice device;
     bool bind; /* each rank's threads near its GPU */

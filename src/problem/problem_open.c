@@ -97,6 +97,12 @@ static void hold_as_stored(struct problem *p)
     }
 }
 
+/* A C0 may have the type that C is to have. */
+static bool is_as_written(const struct matrix *matrix, const struct conversion *c)
+{
+    return c->wanted && matrix_holds(matrix, c->type);
+}
+
 /* The type of the product is what the operands become; other conversions have to be asked for. */
 static void check_types(struct problem *p, const struct options *options, enum operand end,
                         struct error *err)
@@ -117,13 +123,34 @@ static void check_types(struct problem *p, const struct options *options, enum o
                       "%s:%s holds %s elements; give --type %s to convert them while reading",
                       p->sources[i].file, p->sources[i].dataset, element_name(matrix), types);
         else if (scalar_is_real(a->elements) &&
-                 scalar_factor(matrix->elements) != scalar_factor(a->elements))
+                 scalar_factor(matrix->elements) != scalar_factor(a->elements) &&
+                 !(i == OPERAND_C && is_as_written(matrix, &options->convert_c)))
             error_add(err, EXIT_INPUT,
                       "%s is %s but A is %s; give --type %s to convert while reading",
                       operand_names[i], element_name(matrix), element_name(a), types);
     }
     problem_set_type(p, scalar_is_real(a->elements) ? scalar_factor(a->elements) : SCALAR_DOUBLE);
     hold_as_stored(p);
+}
+
+/* Once the types of sums are known. */
+static void choose_written(struct problem *p, const struct conversion *c, struct error *err)
+{
+    const char letter = scalar_letter(c->type, c->complex);
+    if (!c->wanted)
+        return;
+    if (problem_gives_integers(p))
+        error_add(err, EXIT_INPUT,
+                  "--type-c %c: A and B are integers, and C is int64; give --type d, too", letter);
+    else if (c->complex != p->complex)
+        error_add(err, EXIT_INPUT, "--type-c %c: the product is %s; give --type-c %c", letter,
+                  p->complex ? "complex" : "real", scalar_letter(c->type, p->complex));
+    else if (scalar_roundoff(c->type) < scalar_roundoff(p->type))
+        error_add(err, EXIT_INPUT,
+                  "--type-c %c: sums of floats are floats; give --type %c for sums of doubles",
+                  letter, letter);
+    else
+        p->narrows = c->type != p->type;
 }
 
 /* What is packed would be multiplied as it is stored, and a missing element as a number. */
@@ -258,6 +285,7 @@ int problem_open(const struct options *options, struct source sources[OPERAND_CO
     check_turned(p, end, err);
     if (p->complex || !integers_choose(options, p, end, err))
         check_types(p, options, end, err);
+    choose_written(p, &options->convert_c, err);
     p->moduli = problem_is_exact(p) ? 0 : moduli_of(options, p->type, p->complex);
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);

@@ -119,12 +119,18 @@ function shareOfAll() {
         `piece${pieces === 1 ? "" : "s"}.`);
 }
 
+// Reports of earlier versions have no type_c.
+function typeText(problem) {
+    const rounded = problem.type_c && problem.type_c !== problem.type;
+    return problem.type + (rounded ? ` rounded to ${problem.type_c}` : "");
+}
+
 function drawHead(into) {
     const problem = report.problem, a = report.matrices && report.matrices.A;
     document.title = `dgemm_ooc: ${plain(a ? a.file : report.status)}`;
     into.append(html("h1", {}, problem ? formula(problem) : "dgemm_ooc"));
     if (problem)
-        into.append(html("p", {}, `${problem.complex ? "complex " : ""}${problem.type}, ` +
+        into.append(html("p", {}, `${problem.complex ? "complex " : ""}${typeText(problem)}, ` +
             `C ${countText(problem.m)} × ${countText(problem.n)}, k = ${countText(problem.k)}`));
     const limit = limitText();
     if (limit)
