@@ -173,8 +173,8 @@ def test_one_library_is_of_io_alone():
 
 
 # What the product may have.  Raising one of these is a commit of its own that says why.
-LINES_OF_ALL, PARAMETERS = 49_000, 6
-MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/problem/problem.h": ("problem", 28), "src/problem/options.h": ("options", 29),
+LINES_OF_ALL, PARAMETERS = 49_700, 6
+MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/problem/problem.h": ("problem", 29), "src/problem/options.h": ("options", 30),
            "src/check/check.h": ("check", 28), "src/run/run_state.h": ("run", 29)}
 HEAD = re.compile(r"^(?:(?:static|inline|const|extern) )*(?:(?:struct|enum|unsigned) )?\w+[\s*]+(\w+)"
                   r"\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*[{;]", re.M)
