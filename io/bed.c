@@ -2,6 +2,7 @@
  * the first allele, 0, 1 or 2, or say that it is missing, which becomes NaN.
  *
  * Users see a row a sample and a column a variant.  The file has a row a variant. */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,6 +14,7 @@
 
 #include "error.h"
 #include "format.h"
+#include "slice.h"
 
 static const unsigned char magic[] = {0x6c, 0x1b, 0x01}; /* the last one: a row a variant */
 
@@ -37,25 +39,26 @@ static void name_beside(const char *file, const char *ending, char name[PATH_MAX
     snprintf(name, PATH_MAX, "%.*s%s", (int)(strrchr(file, '.') - file), file, ending);
 }
 
-/* Lines of the file beside it; negative after a complaint. */
+/* Lines of the file beside it that are not blank; negative after a complaint. */
 static int64_t count_lines(const char *file, const char *ending, struct error *err)
 {
-    char name[PATH_MAX], piece[1 << 14], last = '\n';
+    char name[PATH_MAX], piece[1 << 14];
+    bool blank = true;
     int64_t lines = 0;
     ssize_t bytes;
     name_beside(file, ending, name);
     const int descriptor = source_open_file(name, false, err);
     if (descriptor < 0)
         return -1;
-    while ((bytes = read(descriptor, piece, sizeof piece)) > 0) {
-        for (ssize_t i = 0; i < bytes; i++)
-            lines += piece[i] == '\n';
-        last = piece[bytes - 1];
-    }
+    while ((bytes = read(descriptor, piece, sizeof piece)) > 0)
+        for (ssize_t i = 0; i < bytes; i++) {
+            lines += blank && !isspace((unsigned char)piece[i]);
+            blank = piece[i] == '\n' || (blank && isspace((unsigned char)piece[i]));
+        }
     close(descriptor);
     if (bytes < 0)
         return error_add(err, EXIT_INPUT, "reading %s failed: %s", name, strerror(errno)), -1;
-    return lines + (last != '\n');
+    return lines;
 }
 
 static int check_file(int descriptor, struct source *source, struct error *err)
@@ -87,6 +90,11 @@ static int check_file(int descriptor, struct source *source, struct error *err)
 static int describe(struct source *source, struct error *err)
 {
     struct matrix *m = &source->matrix;
+    if (source->dataset[slice_base(source->dataset)])
+        return error_add(err, EXIT_INPUT,
+                         "%s holds genotypes, of which no part is read: select it by plink --keep "
+                         "or --extract",
+                         source->file);
     m->rows = count_lines(source->file, ".bim", err);
     m->cols = m->rows < 0 ? -1 : count_lines(source->file, ".fam", err);
     if (m->cols < 0)

@@ -45,6 +45,15 @@ bool format_is_one_matrix(const char *file)
     return !format_of(file)->each;
 }
 
+int format_check_new(const char *file, const char *dataset, struct error *err)
+{
+    const struct format *format = formats[number_of_dataset(file, dataset)];
+    if (matname_check_new(file, dataset, err) || format->create)
+        return err->code;
+    return error_add(err, EXIT_USAGE, "%s:%s: %s files are only read; name it FILE.h5 or FILE.npy",
+                     file, dataset, format->name);
+}
+
 int format_begin(struct source *source, const char *file, const char *dataset, struct error *err)
 {
     memset(source, 0, sizeof *source);

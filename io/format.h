@@ -180,6 +180,9 @@ const struct format *format_of_matrix(const struct matrix *matrix);
 /* Whether a file of this name is one matrix, as .npy files are, which its name alone names. */
 bool format_is_one_matrix(const char *file);
 
+/* Complain (EXIT_USAGE) where no matrix can be made under these names (matname_check_new). */
+int format_check_new(const char *file, const char *dataset, struct error *err);
+
 /* Begin to describe a dataset: an empty description with these names, and the format of the file.
  * Complains (EXIT_INPUT) of names that are too long. */
 int format_begin(struct source *source, const char *file, const char *dataset, struct error *err);

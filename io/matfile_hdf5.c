@@ -190,7 +190,10 @@ static int complain_of_kind(int descriptor, const char *file, uint64_t bytes, st
     char advice[PATH_MAX + 128] = "";
     if (kind || bytes > 0)
         snprintf(advice, sizeof advice,
-                 kind ? kind : "of elements and nothing else say which, as %s:f8:3000x2000", file);
+                 kind ? kind
+                      : "of elements and nothing else say which (f2, f4, f8, c8, c16, b1, i1 to "
+                        "i8, u1 to u4), as %s:f8:3000x2000",
+                 file);
     return error_add(err, EXIT_INPUT, "%s is not an HDF5 file%s%s", file,
                      bytes == 0 ? " (it is empty)"
                      : kind     ? ", "

@@ -90,7 +90,7 @@ static const struct foreign {
     {".npz", "numpy.savez"},
     {".csv .tsv .txt", "numpy.savetxt"},
     {".mat .parquet .feather .arrow .zarr .mtx .xls .xlsx .ods .rds .rdata .pkl .pickle .pt .pth "
-     ".bed .safetensors .json .html .fits .tif .tiff .png .gz .zip .tar",
+     ".bed .npy.part .safetensors .json .html .fits .tif .tiff .png .gz .zip .tar",
      NULL},
 };
 

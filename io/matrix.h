@@ -94,10 +94,12 @@ static inline int64_t matrix_chunks(const struct matrix *matrix)
                                          ceil_div(matrix_file_cols(matrix), matrix->chunk_cols);
 }
 
-/* Whether both are the same elements of the same dataset, by whatever names. */
+/* Whether both are the same elements of the same dataset, by whatever names.  Names of raw elements
+ * also say what these are. */
 static inline bool matrix_is_same(const struct matrix *a, const struct matrix *b)
 {
     return a->object[1] != 0 && memcmp(a->object, b->object, sizeof a->object) == 0 &&
            memcmp(a->part, b->part, sizeof a->part) == 0 && a->rows == b->rows &&
-           a->cols == b->cols;
+           a->cols == b->cols && a->elements == b->elements && a->complex == b->complex &&
+           a->swapped == b->swapped && a->turned == b->turned;
 }

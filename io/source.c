@@ -71,11 +71,12 @@ int source_check_finished(const struct source *source, struct error *err)
 int source_complain_too_large(const struct source *source, enum scalar type, int64_t row,
                               int64_t col, struct error *err)
 {
+    const int64_t element = source->matrix.complex ? col / 2 : col;
     return error_add(err, EXIT_INPUT,
                      "%s:%s has an element that is too large for a %s, at row %" PRId64
                      ", column %" PRId64 " (from 0); %s",
-                     source->file, source->dataset, scalar_name(type), row,
-                     source->matrix.complex ? col / 2 : col,
+                     source->file, source->dataset, scalar_name(type),
+                     source->matrix.turned ? element : row, source->matrix.turned ? row : element,
                      type == SCALAR_DOUBLE    ? "scale the matrix, and store it as doubles"
                      : source->matrix.complex ? "give --type z, or scale the matrix"
                                               : "give --type d, or scale the matrix");

@@ -239,7 +239,7 @@ static void name_output(struct parse *p, struct operand_name *output)
         error_add(&p->err, err.code, "--output: %s", err.text);
     else if (p->output && strstr(output->file, ".h5:"))
         usage_error(p, "--output %s: write FILE.h5:/path for a dataset of a new file", text);
-    else if (!p->options->check_only && matname_check_new(output->file, output->dataset, &err))
+    else if (!p->options->check_only && format_check_new(output->file, output->dataset, &err))
         error_add(&p->err, err.code, "--output %s", err.text);
 }
 

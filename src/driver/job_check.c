@@ -31,7 +31,11 @@ static int describe(struct options *options, struct job *job, struct recall *rec
                   c->dataset, c->layout, scalar_name(problem_written(p)));
     if (!err->code)
         output_compare_attributes(recall, options, p, err);
-    if (c->matrix.rows != p->m || c->matrix.cols != p->n)
+    if (c->matrix.turned)
+        error_add(err, EXIT_INPUT,
+                  "%s is in Fortran's order, in which C is not checked: store it in C's order",
+                  c->file);
+    else if (c->matrix.rows != p->m || c->matrix.cols != p->n)
         error_add(err, EXIT_INPUT,
                   "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64
                   "; name the operands of this C by -a and -b, or C by -o",

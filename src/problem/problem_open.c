@@ -227,8 +227,7 @@ static void check_turned(const struct problem *p, enum operand end, struct error
     for (enum operand i = 0; i < end; i++)
         if (p->matrix[i].turned && (i == OPERAND_C || p->conjugate[i]))
             error_add(err, EXIT_INPUT,
-                      "%s is in Fortran's order, which is not read %s; save it by "
-                      "numpy.save(FILE, numpy.ascontiguousarray(x))",
+                      "%s is in Fortran's order, which is not read %s: store it in C's order",
                       p->sources[i].file,
                       i == OPERAND_C ? "of a C that is added" : "where it is conjugated");
 }

@@ -186,8 +186,8 @@ static int open_both(struct diff *d, struct error *err)
     const struct source *a = &d->source[0], *b = &d->source[1];
     if (a->matrix.turned || b->matrix.turned)
         return error_add(err, EXIT_INPUT,
-                         "%s is in Fortran's order, in which h5mat compares nothing; save it by "
-                         "numpy.save(FILE, numpy.ascontiguousarray(x))",
+                         "%s is in Fortran's order, in which h5mat compares nothing: store it in "
+                         "C's order",
                          a->matrix.turned ? a->file : b->file);
     if (a->matrix.rows != b->matrix.rows || matrix_cols(&a->matrix) != matrix_cols(&b->matrix))
         return error_add(err, EXIT_INPUT,

@@ -217,7 +217,7 @@ static int name_matrix(struct gen *g, struct error *err)
                          "%s: what h5mat writes is HDF5 and not %s: name it %.*s.h5",
                          g->source.file, end, (int)(end - g->source.file), g->source.file);
     if (g->new_file && !err->code)
-        matname_check_new(g->source.file, g->dataset, err);
+        format_check_new(g->source.file, g->dataset, err);
     return err->code;
 }
 

@@ -84,6 +84,20 @@ def test_what_cannot_be_read_is_refused(tmp_path, spoil, says):
     assert done.returncode == INPUT and says in done.stderr and not (tmp_path / "C.h5").exists(), done.stderr
 
 
+def test_blank_lines_are_no_samples(tmp_path):
+    g = genotypes(30, 20, missing=0)
+    path = write_bed(tmp_path / "g.bed", g)
+    for suffix, more in (".fam", "\n  \n\n"), (".bim", "\n\n"):
+        path.with_suffix(suffix).write_text(path.with_suffix(suffix).read_text() + more)
+    assert np.array_equal(made(path, "--product", "gram"), g @ g.T)
+
+
+def test_no_part_of_it_is_taken(tmp_path):
+    path = write_bed(tmp_path / "g.bed", genotypes(30, 20))
+    done = run("dgemm_ooc", "-a", f"{path}[0:3]", "-b", f"{path}[0:3]", "--transb", "T", "-o", tmp_path / "C.h5")
+    assert done.returncode == INPUT and "no part is read" in done.stderr, done.stderr
+
+
 def test_it_is_not_written(tmp_path):
     path = write_bed(tmp_path / "g.bed", genotypes(30, 20))
     done = run("dgemm_ooc", path, "--product", "gram", "-o", tmp_path / "C.bed")

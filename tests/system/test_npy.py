@@ -284,3 +284,46 @@ def test_mistakes_in_raw_names(tmp_path, name, says):
     done = run("dgemm_ooc", "-a", name, "-b", "a.bin:f8:4x3", "-o", "C.h5", cwd=tmp_path)
     assert done.returncode == INPUT and says in done.stderr, done.stderr
     assert not (tmp_path / "C.h5").exists()
+
+
+def test_two_views_of_one_file_are_two_matrices(tmp_path):
+    """Of other extents, order, type or byte order: no product of a matrix with its own transpose."""
+    s = np.random.default_rng(1).integers(1, 100, (20, 20)).astype("i4")
+    s.tofile(tmp_path / "s.bin")
+    for a, b, words in [("i4:20x20", "i4:20x20:F", []), ("i4:20x20:F", "i4:20x20", []), ("i4:10x20", "i4:20x20", []),
+                        ("i4:20x20", "i4:10x20", []), ("i4:20x20@0", "i4:19x20@80", []), ("i4:20x20", ">i4:20x20", ["--type", "d"]),
+                        ("i4:20x20", "u2:20x20", []), ("i4:20x20", "i4:20x20", [])]:
+        of = []
+        for name in a, b:
+            type_, _, rest = name.partition(":")
+            shape = [int(n) for n in rest.split("@")[0].split(":")[0].split("x")]
+            flat = np.frombuffer((tmp_path / "s.bin").read_bytes()[int((rest + "@0").split("@")[1]):], type_)[:shape[0] * shape[1]]
+            of.append(flat.reshape(shape, order="F" if rest.endswith("F") else "C").astype("f8"))
+        product("-a", f"{tmp_path}/s.bin:{a}", "-b", f"{tmp_path}/s.bin:{b}", "--transb", "T", *words, "-o", tmp_path / "C.npy")
+        assert np.allclose(np.load(tmp_path / "C.npy"), of[0] @ of[1].T, rtol=1e-12), (a, b)
+    done = run("dgemm_ooc", "-a", f"{tmp_path}/s.bin:f8:10x10", "-b", f"{tmp_path}/s.bin:f8:20x10", "--transb", "T", "--center", "rows",
+               "-o", tmp_path / "D.npy")
+    assert done.returncode == INPUT and "one matrix times its own transpose" in done.stderr
+
+
+def test_places_and_a_c_in_fortrans_order(tmp_path):
+    a = random((5, 9), seed=1)
+    a[2, 7] = 1e300
+    done = run("dgemm_ooc", saved(tmp_path / "A.npy", np.asfortranarray(a)), "--product", "gram", "--type", "s", "-o", tmp_path / "C.npy")
+    assert done.returncode == INPUT and "row 2, column 7" in done.stderr, done.stderr
+    a, b = random((8, 8), seed=1), random((8, 8), seed=2)
+    names = ["-a", saved(tmp_path / "A.npy", a), "-b", saved(tmp_path / "B.npy", b)]
+    for c in a @ b, (a @ b).T:
+        made = saved(tmp_path / "made.npy", np.asfortranarray(c))
+        done = run("dgemm_ooc", "--check-only", *names, "-o", made)
+        assert done.returncode == INPUT and "in which C is not checked" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("out", ["C.npy.part", "C.h5:f8:3x4", "C.npy:f8:3x4"])
+def test_outputs_that_would_not_be_found_again(tmp_path, out):
+    a = saved(tmp_path / "A.npy", random((8, 6)))
+    (tmp_path / "C.h5").touch()
+    (tmp_path / "C.npy").touch()
+    done = run("dgemm_ooc", a, "--product", "gram", "-o", out, "--force", cwd=tmp_path)
+    assert done.returncode == 2 and "name it" in done.stderr, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"A.npy", "C.h5", "C.npy"}

@@ -442,6 +442,23 @@ def test_a_memmap_is_read_where_it_is(ab, tmp_path, mode):
         assert np.allclose(made, np.array(left) @ np.array(right))
         assert (made.report["matrices"]["B"]["file"] == str(right.filename)) == (mode != "c")
     assert np.allclose(oc.cov(x), np.cov(x)) and np.allclose(oc.cov(x.T), np.cov(x.T))
+    for left, right, trans in [(x, x.T, None), (x, x, "T"), (x[:9], x, "T"), (x, x[:9], "T")]:
+        words = {"trans_b": trans} if trans else {}
+        assert np.allclose(oc.matmul(left, right, **words), np.array(left) @ np.array(right.T if trans else right))
+    assert np.allclose(oc.matmul(x, x.T, beta=1, c=np.asfortranarray(x @ x.T)), 2 * x @ x.T)
+
+
+def test_a_memmap_whose_file_is_another_or_gone(ab, tmp_path):
+    a, b = ab
+    np.save(tmp_path / "a.npy", a)
+    x = np.load(tmp_path / "a.npy", mmap_mode="r")
+    np.save(tmp_path / "other.npy", a + 1)
+    os.replace(tmp_path / "other.npy", tmp_path / "a.npy")
+    assert np.allclose(oc.matmul(x, b), a @ b)
+    (tmp_path / "a.npy").unlink()
+    assert np.allclose(oc.matmul(x, b), a @ b)
+    assert np.allclose(oc.matmul(oc.matmul(a, b).array, b.T), a @ b @ b.T)
+    assert np.allclose(oc.matmul(oc.matmul(a, b), b.T).array, a @ b @ b.T)
     assert np.allclose(oc.gram(x.T, center="cols"), (x.T - x.T.mean(0)).T @ (x.T - x.T.mean(0)))
 
 

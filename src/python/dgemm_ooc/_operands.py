@@ -1,7 +1,6 @@
 """What a matrix may be: a dataset of a file, or an array, which is written to a temporary file."""
 from __future__ import annotations
 
-import mmap
 import os
 import shutil
 import tempfile
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 64 << 20  # bytes that are written at a time
 _MEMORY = "/dev/shm"
+_TEMPORARY = ".dgemm_ooc-"
 _MAPPED = "f2 f4 f8 c8 c16 b1 i1 i2 i4 i8 u1 u2 u4".split()  # elements that the program reads
 
 
@@ -45,7 +45,6 @@ class Matrix:
     file: str = ""
     dataset: str = ""
     array: Optional[NDArray[Any]] = None
-    mapped: Optional[Tuple[int, int]] = None  # the shape of an array that is `file`
     kept: Any = field(default=None, repr=False)  # whose temporary files must last as long
 
     @property
@@ -53,16 +52,9 @@ class Matrix:
         return f"{self.file}:{self.dataset}" if self.dataset else self.file
 
     @property
-    def is_file(self) -> bool:
-        """Whether the caller named a file."""
-        return self.array is None and self.mapped is None
-
-    @property
     def shape(self) -> Tuple[int, ...]:
         if self.array is not None:
             return self.array.shape
-        if self.mapped is not None:
-            return self.mapped
         try:
             if is_npy(self.file):
                 rows, columns = np.load(self.file, mmap_mode="r").shape
@@ -126,8 +118,7 @@ def matrix(value: Operand, name: str) -> Matrix:
     if isinstance(value, h5py.Dataset):
         return _opened(value, name)
     if isinstance(value, np.ndarray):
-        array = _usable(value, name)
-        return _in_its_file(array, name) or Matrix(name, array=array)
+        return Matrix(name, array=_usable(value, name))
     if isinstance(value, h5py.Group):
         raise type_error(name, value, 'name a dataset of it, as f["A"]')
     raise type_error(name, value, 'give "FILE.h5:/path", a dataset of h5py or a NumPy array, as '
@@ -168,24 +159,32 @@ def _usable(array: NDArray[Any], name: str) -> NDArray[Any]:
     return array
 
 
-def _in_its_file(array: Any, name: str) -> Optional[Matrix]:
-    """The elements of a memmap where they are, so that nothing is copied; None: they are elsewhere."""
-    if not isinstance(array, np.memmap) or array.mode == "c" or not array.filename:
-        return None
-    columns = _is_in_columns(array)
-    if not (columns or array.flags.c_contiguous) or columns and array.dtype.kind == "c":
-        return None
-    if array.dtype.str[1:] not in _MAPPED:
-        return None
-    if array.mode != "r":
-        array.flush()
-    # A part of a memmap has the offset of the whole one.
-    begin = np.frombuffer(getattr(array, "_mmap"), np.uint8).__array_interface__["data"][0]
-    offset = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
-    offset += array.__array_interface__["data"][0] - begin
+def in_its_file(array: NDArray[Any]) -> str:
+    """The name of the elements in the file that they are mapped from; empty: they are in none.
+
+    The kernel says what is mapped: an array that is a part of a memmap does not know its place, and
+    the file of its name may be another one by now.
+    """
+    if not array.flags.c_contiguous or array.dtype.str[1:] not in _MAPPED or array.size == 0:
+        return ""
+    first = array.__array_interface__["data"][0]
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            for line in maps:
+                span, how, offset, _, inode, *path = line.rstrip("\n").split(None, 5)
+                begin, end = (int(number, 16) for number in span.split("-"))
+                if begin <= first and first + array.nbytes <= end:
+                    break
+            else:
+                return ""
+        if how[3] != "s" or not path or set(path[0]) & set(":[\\"):
+            return ""  # private, or under a name that the program would not understand
+        if os.stat(path[0]).st_ino != int(inode):
+            return ""
+    except OSError:
+        return ""
     rows, cols = array.shape
-    return Matrix(name, os.path.abspath(array.filename), mapped=(rows, cols),
-                  dataset=f"{array.dtype.str}:{rows}x{cols}{':F' if columns else ''}@{offset}")
+    return f"{path[0]}:{array.dtype.str}:{rows}x{cols}@{int(offset, 16) + first - begin}"
 
 
 def _remove(path: str, owner: int) -> None:
@@ -194,12 +193,17 @@ def _remove(path: str, owner: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def is_temporary(path: str) -> bool:
+    """Whether it is a file of a Scratch, which goes with a Result."""
+    return os.path.basename(os.path.dirname(path)).startswith(_TEMPORARY)
+
+
 class Scratch:
     """A folder for temporary files, which is removed with this object."""
 
     def __init__(self, folder: Optional[str]) -> None:
         try:
-            self.path = Path(tempfile.mkdtemp(prefix=".dgemm_ooc-", dir=folder))
+            self.path = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=folder))
         except OSError as reason:
             raise InputError(f"no temporary folder can be made in {folder} ({reason.strerror}): "
                              "give out= in a folder that you may write") from None
@@ -223,15 +227,18 @@ def folder_for(size: int) -> str:
     return _MEMORY if in_memory else tempfile.gettempdir()
 
 
-def names(matrices: Tuple[Matrix, ...], scratch: Scratch, fill: bool) -> Dict[str, str]:
-    """The names of the operands on the command line.  Arrays are written, each only once."""
+def names(matrices: Tuple[Matrix, ...], scratch: Scratch, fill: bool, local: bool) -> Dict[str, str]:
+    """The names of the operands on the command line.  Arrays are written, each only once, but for
+    those that are mapped from a file, if no other computer reads it."""
     written: Dict[Any, str] = {}
     found = {}
     for item in matrices:
         if item.array is None:
             found[item.name] = item.word
         else:
-            if item.place not in written:
+            if item.place not in written and local:
+                written[item.place] = in_its_file(item.array)
+            if not written.get(item.place):
                 path = scratch.path / f"{item.name}.h5"
                 _write(path, item, fill)
                 written[item.place] = f"{path}:/array"

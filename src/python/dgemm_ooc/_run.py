@@ -140,7 +140,8 @@ class Job:
         out, first = _output(request), _first_file(request)
         self._scratch = Scratch(_scratch_folder(request, out or first, self._start.is_local))
         try:
-            names = _operands.names(request.matrices, self._scratch, fill=not dry)
+            names = _operands.names(request.matrices, self._scratch, fill=not dry,
+                                    local=self._start.is_local)
         except BaseException:
             self._scratch.close()
             raise
@@ -306,7 +307,8 @@ def _output(request: Request) -> Optional[str]:
 
 
 def _first_file(request: Request) -> Optional[str]:
-    return next((item.file for item in request.matrices if item.is_file), None)
+    return next((item.file for item in request.matrices
+                 if item.array is None and not _operands.is_temporary(item.file)), None)
 
 
 def _scratch_folder(request: Request, beside: Optional[str], local: bool) -> str:
@@ -314,7 +316,7 @@ def _scratch_folder(request: Request, beside: Optional[str], local: bool) -> str
     if not local:
         return os.path.dirname(_operands.split(beside)[0]) if beside else os.getcwd()
     arrays = [item.array for item in request.matrices if item.array is not None]
-    size = sum(array.nbytes for array in arrays)
+    size = sum(array.nbytes for array in arrays if not _operands.in_its_file(array))
     if not beside:
         m, n = request.size()
         size += m * n * (16 if any(array.dtype.kind == "c" for array in arrays) else 8)
