@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "error.h"
-#include "option_hints.h"
 
 static const char prefix[] = "DGEMM_OOC_";
 
@@ -69,10 +68,7 @@ static void check_name(const struct argp_option *table, const char *variable, st
         environment_variable(option->name, meant);
     if (is_of_others(variable) || strcmp(variable, meant) == 0)
         return;
-    if (option_hint(name))
-        error_add(err, EXIT_USAGE, "%s is not an option; unset it and %s", variable,
-                  option_hint(name));
-    else if (meant[0])
+    if (meant[0])
         error_add(err, EXIT_USAGE, "%s is not an option; is %s meant? If not, unset it", variable,
                   meant);
     else

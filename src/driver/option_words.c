@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "error.h"
-#include "option_hints.h"
 
-enum { LENGTH_MAX = 64, ALIKE = 3 }; /* changes that make one text of another that is like it */
+enum {
+    LENGTH_MAX = 64,
+    ALIKE = 3,      /* changes that make one text of another that is like it */
+    WORD_LEAST = 4, /* letters of a word that one text may have of another */
+};
 
 /* Insertions, deletions and replacements of a character that make one text of the other, of up to
  * 63 characters; ALIKE + 1 where they are more than ALIKE or than half of either's characters.
@@ -65,12 +68,19 @@ static const struct argp_option *find_short(const struct argp_option *table, int
     return is_end(o) ? NULL : o;
 }
 
+/* Whether one of two names is part of the other, as of output-file and of seed. */
+static bool is_part(const char *a, const char *b)
+{
+    return strlen(a) >= WORD_LEAST && strlen(b) >= WORD_LEAST &&
+           (strcasestr(a, b) || strcasestr(b, a));
+}
+
 const struct argp_option *option_words_nearest(const struct argp_option *table, const char *name)
 {
     const struct argp_option *found = NULL;
     int least = ALIKE + 1;
     for (const struct argp_option *o = table; !is_end(o); o++) {
-        int far = o->name ? distance(name, o->name) : least;
+        int far = !o->name ? least : is_part(name, o->name) ? 1 : distance(name, o->name);
         found = far < least ? o : found;
         least = far < least ? far : least;
     }
@@ -97,14 +107,10 @@ static int words_of(const struct argp_option *meant, char **word)
 
 /* Complain about a word, the name of no option behind its hyphens.  Returns how many words probably
  * belong to it. */
-static int complain_unknown(const struct argp_option *meant, const char *name, char **word,
-                            struct error *err)
+static int complain_unknown(const struct argp_option *meant, char **word, struct error *err)
 {
     const int length = (int)strcspn(word[0], "=");
-    const char *hint = option_hint(name);
-    if (hint)
-        error_add(err, EXIT_USAGE, "%.*s is not an option; %s", length, word[0], hint);
-    else if (meant)
+    if (meant)
         error_add(err, EXIT_USAGE, "%.*s is not an option; did you mean --%s?", length, word[0],
                   meant->name);
     else
@@ -125,18 +131,6 @@ static void give(const struct argp_option *option, char *value, option_take *tak
         take(option, value, context);
 }
 
-/* Complain about a name that so many options begin with.  Returns how many words probably belong to
- * it. */
-static int complain_long(const struct argp_option *table, const char *name, int alike, char **word,
-                         struct error *err)
-{
-    const struct argp_option *meant = option_words_nearest(table, name);
-    if (alike < 2 || option_hint(name))
-        return complain_unknown(meant, name, word, err);
-    complain_several(table, name, err);
-    return words_of(meant, word);
-}
-
 /* The number of words that were taken. */
 static int give_long(const struct argp_option *table, char **word, option_take *take, void *context,
                      struct error *err)
@@ -147,16 +141,19 @@ static int give_long(const struct argp_option *table, char **word, option_take *
     int alike;
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     const struct argp_option *option = find_long(table, text, length, &alike);
-    bool whole = option && strlen(option->name) == length;
-    if (!option || (!whole && length > 1 && option_hint(name)))
-        return complain_long(table, name, alike, word, err);
+    if (!option && alike < 2)
+        return complain_unknown(option_words_nearest(table, name), word, err);
+    if (!option) {
+        complain_several(table, name, err);
+        return words_of(option_words_nearest(table, name), word);
+    }
     bool takes_next = option->arg && !value && word[1];
     give(option, takes_next ? word[1] : value, take, context, err);
     return takes_next ? 2 : 1;
 }
 
 /* Whether the name behind one hyphen cannot be letters of options: the first one is none, or it is
- * the name of an option, here or elsewhere, which has two hyphens.  `meant`: the option that is
+ * the name of an option, which has two hyphens.  `meant`: the option that is
  * probably meant. */
 static bool is_misspelt(const struct argp_option *table, const char *name,
                         const struct argp_option **meant)
@@ -165,7 +162,7 @@ static bool is_misspelt(const struct argp_option *table, const char *name,
     int alike;
     const bool is_long = strlen(name) >= LETTERS_LEAST;
     *meant = is_long ? find_long(table, name, strlen(name), &alike) : NULL;
-    if (*meant || option_hint(name))
+    if (*meant)
         return true;
     *meant = is_long ? option_words_nearest(table, name) : find_short(table, tolower(name[0]));
     return !find_short(table, name[0]);
@@ -179,7 +176,7 @@ static int give_short(const struct argp_option *table, char **word, option_take 
     char name[LENGTH_MAX];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word[0] + 1, "="), word[0] + 1);
     if (is_misspelt(table, name, &meant))
-        return complain_unknown(meant, name, word, err);
+        return complain_unknown(meant, word, err);
     for (char *letter = word[0] + 1; *letter; letter++) {
         const struct argp_option *option = find_short(table, *letter);
         if (*letter == '=') {
