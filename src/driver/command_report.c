@@ -146,9 +146,9 @@ static void print_end(struct invocation *c)
     struct report *r = &c->record.report;
     const struct attempt *a = &c->outlook.first;
     const struct account account = make_account(c, &c->err);
-    const struct advice advice = make_advice(c);
+    const bool only = r->planned.pieces == 1 && !c->job.resumed;
     if (r->wall_s > 0)
-        faster_advise(&advice, &a->plan, r->planned.pieces == 1 && !c->job.resumed, r);
+        faster_advise(&a->problem, only ? &a->plan : NULL, c->hardware.machine.gpu, r);
     if (c->options.show.quiet)
         return;
     if (r->wall_s > 0)

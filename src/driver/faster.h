@@ -1,11 +1,10 @@
-/* What would make a run faster, by what it measured and by planning again with more memory. */
+/* What would make a run faster, by what it measured. */
 #pragma once
 
-#include "advice.h"
 #include "report.h"
 
-/* Set the report's advice after a run, of which `advice` describes the only attempt; `whole` is
- * false where there were others, and planning the last one again says nothing of them.  The advice
- * stays empty where nothing is known. */
-void faster_advise(const struct advice *advice, const struct plan *plan, bool whole,
+/* Set the report's advice after a run on GPUs, or without.  `plan`: that of its only attempt; null
+ * where there were others, of whose reading it says nothing.  The advice stays empty where nothing
+ * is known. */
+void faster_advise(const struct problem *p, const struct plan *plan, bool gpu,
                    struct report *report);

@@ -155,20 +155,16 @@ def test_a_stopped_run_and_the_one_that_goes_on(tmp_path):
 
 
 def test_the_advice_is_true(tmp_path):
-    """With the memory that it names files are read once."""
+    """Files are read as often as it says."""
     source, path = tmp_path / "input.h5", tmp_path / "report.json"
     operands(source, 1500, 1200, 1000)
-    words = (source, "--report", path, "--force")
-    with start_late(*words, "--host-memory", "20M", late="50", **PLAIN) as process:
+    with start_late(source, "--report", path, "--host-memory", "20M", late="50", **PLAIN) as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
-    faster = blocks(out)["Faster"]
-    option, memory, times = re.fullmatch(
-        r"with (--host-memory) (\d+M) the files would be read once, not ([\d.]+) times", faster).groups()
+    times, = re.fullmatch(r"with faster storage, or more memory: the files are read ([\d.]+) times",
+                          blocks(out)["Faster"]).groups()
     files = 8 * 1000 * (1500 + 1200)
     assert json.loads(path.read_text())["stages"]["read"]["bytes"] / files == pytest.approx(float(times), abs=0.1)
-    assert run("dgemm_ooc", *words, option, memory).returncode == 0
-    assert json.loads(path.read_text())["stages"]["read"]["bytes"] <= 1.05 * files
 
 
 def test_names_of_any_length_and_with_spaces(tmp_path):
