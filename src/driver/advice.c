@@ -157,23 +157,19 @@ static void advise_link(const struct advice *a, FILE *out)
         return;
     fprintf(out, "Note        copies to a GPU reach %s: this takes about %s;\n",
             quantity_rate(m->in_bytes_per_s), quantity_time(a->predicted->wall_s));
-    fprintf(out, "            at %s, usual for such a GPU, about %s: its slot, or a\n",
+    fprintf(out, "            at %s, usual for such a GPU, about %s: its slot, a\n",
             quantity_rate(usual), quantity_time(seconds));
-    fprintf(out, "            switch before it, may be of an older generation (lspci -vv)\n");
+    fprintf(out, "            switch before it, or its lanes may be fewer or older (lspci -vv)\n");
 }
 
 static void advise_placement(const struct advice *a, FILE *out)
 {
-    int far = 0, narrow = 0, first_far = 0, first_narrow = 0;
+    int far = 0, first_far = 0;
     for (int rank = a->machine->ranks - 1; rank >= 0; rank--) {
         const struct placement *placement = &a->placements[rank];
         if (*placement->gpu && placement->nearby == 0) {
             far++;
             first_far = rank;
-        }
-        if (placement->lanes < placement->lanes_most) {
-            narrow++;
-            first_narrow = rank;
         }
     }
     if (far > 0)
@@ -181,12 +177,6 @@ static void advise_placement(const struct advice *a, FILE *out)
                 "Note        the CPUs of rank %d%s are far from its GPU: copies are slow;\n"
                 "            let the program bind it (--cpu-bind=none, --bind-to none)\n",
                 first_far, far > 1 ? " and others" : "");
-    if (narrow > 0)
-        fprintf(out,
-                "Note        the GPU of rank %d%s has %d of its %d PCI Express lanes:\n"
-                "            copies are slow; reseat the card, or use another slot\n",
-                first_narrow, narrow > 1 ? " (and others)" : "", a->placements[first_narrow].lanes,
-                a->placements[first_narrow].lanes_most);
 }
 
 static void advise_tasks(FILE *out)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "placement_impl.h"
-#include "proc.h"
 #include "quantity.h"
 
 /* Leave out what the kernel does not let this thread have, whatever it asks for: in a container
@@ -46,33 +45,13 @@ void affinity_close(struct affinity *affinity)
     hwloc_bitmap_free(affinity->now);
 }
 
-static void name_file(const char *gpu, const char *file, char path[PATH_MAX])
-{
-    snprintf(path, PATH_MAX, "/sys/bus/pci/devices/%s/%s", gpu, file);
-    for (char *c = path; *c; c++) /* CUDA writes 0000:1B:00.0 */
-        *c = (char)tolower((unsigned char)*c);
-}
-
-static int read_number(const char *gpu, const char *file)
-{
-    char path[PATH_MAX];
-    uint64_t number = 0;
-    name_file(gpu, file, path);
-    proc_number(path, "", &number);
-    return (int)number;
-}
-
-void affinity_link(const char *gpu, struct placement *placement)
-{
-    placement->lanes = read_number(gpu, "current_link_width");
-    placement->lanes_most = read_number(gpu, "max_link_width");
-}
-
 static void find_near(const struct affinity *affinity, const char *gpu, const char *local_cpus,
                       hwloc_bitmap_t near)
 {
     char path[PATH_MAX];
-    name_file(gpu, "local_cpus", path);
+    snprintf(path, PATH_MAX, "/sys/bus/pci/devices/%s/local_cpus", gpu);
+    for (char *c = path; *c; c++) /* CUDA writes 0000:1B:00.0 */
+        *c = (char)tolower((unsigned char)*c);
     if (!*gpu || hwloc_linux_read_path_as_cpumask(local_cpus ? local_cpus : path, near))
         hwloc_bitmap_zero(near);
     hwloc_bitmap_and(near, near, affinity->allowed);

@@ -68,8 +68,6 @@ void placement_bind(const struct comm *comm, const char *gpu, bool wanted, struc
         (struct placement){.cpus = "?", .threads = 1, .online = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     snprintf(p->gpu, sizeof p->gpu, "%s", gpu);
     name_host(p);
-    if (*gpu)
-        affinity_link(gpu, p);
     bool known = affinity_open(&affinity);
     if (known)
         affinity_claim(&affinity, gpu, NULL, wanted, comm->cpus, &mine);

@@ -17,7 +17,6 @@ struct placement {
     int threads;     /* how many of these run its threads; a CPU shared by ranks counts in part */
     int nearby;      /* how many of `threads` are near its GPU, if that is near some CPUs */
     int online;      /* CPUs of the computer */
-    int lanes, lanes_most; /* of the GPU's link: in use, and available; 0: not known */
     /* Not bound; bound by launcher or user; bound here, near the GPU or to a share of all CPUs. */
     enum { PLACEMENT_FREE, PLACEMENT_LAUNCHER, PLACEMENT_NEAR, PLACEMENT_SHARE } bound;
     bool widened; /* its launcher had bound it to fewer CPUs than its share */

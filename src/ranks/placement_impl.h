@@ -42,9 +42,6 @@ void affinity_share(hwloc_topology_t topology, const struct claim *claims, int c
                     hwloc_bitmap_t share);
 int affinity_threads(hwloc_topology_t topology, const struct claim *claims, int count, int rank);
 
-/* The lanes of its link, as sysfs has them. */
-void affinity_link(const char *gpu, struct placement *placement);
-
 /* Bind this process to its share, and say so. */
 void affinity_take(const struct affinity *affinity, const struct claim *claims, int count, int rank,
                    struct placement *placement);

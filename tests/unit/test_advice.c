@@ -151,11 +151,8 @@ static void test_placement(void **state)
     struct said said = advise(&four, &placement, 4);
     assert_non_null(strstr(said.text, "the CPUs of rank 0 and others are far from its GPU"));
     placement.nearby = 16;
-    placement.lanes = 8;
-    placement.lanes_most = 16;
     said = advise(&four, &placement, 4);
-    assert_non_null(
-        strstr(said.text, "the GPU of rank 0 (and others) has 8 of its 16 PCI Express lanes"));
+    assert_string_equal(said.text, "");
 }
 
 int main(void)
