@@ -1,6 +1,5 @@
 /* Plans for what is left of the product. */
 #include <math.h>
-#include <stdio.h>
 
 #include "error.h"
 #include "first_read.h"
@@ -164,56 +163,6 @@ static void choose_symmetry(const struct planning *now)
     work_begin(&now->job->progress.left, p);
 }
 
-/* So many times as much memory as the smallest plan needs, where the limits are less; but no more
- * than there would be without them. */
-static struct machine with_memory(const struct machine *m, const struct plan *least, double times)
-{
-    struct machine more = *m;
-    const size_t host = m->host_unlimited ? m->host_unlimited : m->host_memory;
-    const size_t device = m->device_unlimited ? m->device_unlimited : m->device_memory;
-    if (least->host_bytes > m->host_memory)
-        more.host_memory = (size_t)fmin(times * (double)least->host_bytes, (double)host);
-    if (least->device_bytes > m->device_memory)
-        more.device_memory = (size_t)fmin(times * (double)least->device_bytes, (double)device);
-    return more;
-}
-
-static double seconds_with_memory(const struct planning *now, const struct machine *machine)
-{
-    struct planning other = *now;
-    other.machine = machine;
-    return seconds_of_all(&other);
-}
-
-/* The limits are too small, and with the least that can do the product may take days: say then with
- * how little it takes not much longer than with any.  Rank 0. */
-static void advise_memory(const struct planning *now, const struct plan *least, struct error *err)
-{
-    static const double times[] = {1, 1.25, 1.5, 2, 3, 4, 6, 8, 16}, any = INFINITY;
-    static const double much = 1.5, seconds_more = 2; /* than with any */
-    const size_t steps = sizeof times / sizeof *times;
-    const struct machine *m = now->machine;
-    struct machine more = with_memory(m, least, any);
-    const double most = much * seconds_with_memory(now, &more) + seconds_more;
-    double seconds = INFINITY;
-    size_t tried = 0;
-    while (tried < steps && (isinf(seconds) || seconds > most)) {
-        more = with_memory(m, least, times[tried++]);
-        seconds = seconds_with_memory(now, &more);
-    }
-    if (tried == 1 || isinf(seconds) || seconds > most)
-        return;
-    const bool host = more.host_memory > m->host_memory;
-    const bool device = more.device_memory > m->device_memory;
-    char limits[2][64] = {"", ""};
-    if (host)
-        snprintf(limits[0], sizeof limits[0], " --host-memory %zuM", (more.host_memory >> 20) + 1);
-    if (device)
-        snprintf(limits[1], sizeof limits[1], " --gpu-memory %zuM", (more.device_memory >> 20) + 1);
-    error_add(err, EXIT_RESOURCES, "with%s%s%s it may take %s; with less, longer", limits[0],
-              host && device ? " and" : "", limits[1], quantity_time(seconds));
-}
-
 int job_foresee(const struct caller *caller, const struct machine *machine, struct job *job,
                 struct outlook *outlook, struct error *err)
 {
@@ -223,10 +172,7 @@ int job_foresee(const struct caller *caller, const struct machine *machine, stru
     const bool known = p->measures && saved; /* what the pass would find */
     if (p->symmetric && !p->complex && caller->options->symmetric == SYMMETRIC_AUTO && !saved)
         choose_symmetry(&now);
-    const bool fine = !err->code;
-    if (job_plan_first(caller, machine, job, outlook, err) == EXIT_RESOURCES && fine &&
-        now.predicts)
-        advise_memory(&now, &outlook->first.plan, err);
+    job_plan_first(caller, machine, job, outlook, err);
     outlook->all = outlook->first.predicted;
     struct work others = job->progress.left;
     for (work_drop(&others); others.count > 0 && !err->code; work_drop(&others)) {

@@ -370,7 +370,7 @@ static void search_grids(const struct query *q, struct plan *plan, struct plan *
         search_fewer_ranks(q, plan, best);
 }
 
-/* The smallest plan does not fit: say what it needs, which is left in `plan`. */
+/* The smallest plan does not fit: say what it needs. */
 static int complain_memory(const struct query *q, struct plan *plan, struct error *err)
 {
     const struct machine *machine = q->machine;

@@ -2,7 +2,6 @@
 behind and the inputs are unchanged."""
 import fcntl
 import itertools
-import json
 import os
 import re
 import shutil
@@ -748,26 +747,6 @@ def test_memory_limit_too_small_names_one_that_works(source, ranks, option, more
     smallest = int(re.search(f"give at least {option} ([0-9]+)K$", said, re.M).group(1))
     multiply(source, option, f"{smallest}K", *more, **how)
     assert_refused(source.parent, source, option, f"{smallest - 1}K", *more, "--force", code=RESOURCES, **how)
-
-
-def test_memory_with_which_it_takes_days_is_not_the_advice(tmp_path):
-    """Of a matrix in one compressed chunk every tile decodes all, so the smallest plan has very many to decode."""
-    source = tmp_path / "input.h5"
-    with h5py.File(source, "w") as file:
-        file.create_dataset("A", data=whole((2000, 1000)), chunks=(2000, 1000), compression="gzip", compression_opts=1)
-        file["B"] = whole((1000, 200))
-    limits = ["--gpu-memory", "2M", "--host-memory"]
-    said = assert_refused(tmp_path, source, *limits, "20M", code=RESOURCES, complaints=2)
-    smallest = int(re.search("give at least --host-memory ([0-9]+)K$", said, re.M).group(1))
-    enough, seconds = re.search(r"with --host-memory ([0-9]+)M it may take ([0-9.]+) (?:m?s)\b", said).groups()
-    assert float(seconds) < 1000
-
-    def predicted(limit):
-        report = tmp_path / "report.json"
-        assert run("dgemm_ooc", source, *limits, limit, "--dry-run", "--report", report).returncode == 0
-        return json.loads(report.read_text())["predicted"]["wall_s"]
-    assert 10 * predicted(f"{enough}M") < predicted(f"{smallest}K")
-    multiply(source, *limits, f"{enough}M")
 
 
 def test_gpu_that_is_not_there(source):
