@@ -63,29 +63,6 @@ static void print_residual(FILE *out, const char *title, const struct findings *
             f->not_finite);
 }
 
-/* What holds for products in residues, whatever the elements are. */
-static void print_proof(FILE *out, const struct problem *p)
-{
-    fprintf(
-        out,
-        "Proven      each row of op(A) op(B) is within %.3g u |a| |B| of exact, by the 2-norms\n"
-        "            of its row of op(A) and of op(B), unless numbers overflow or\n"
-        "            underflow; sums of %" PRId64 " products are within %" PRId64 " u |a| |B|\n",
-        problem_proven(p), p->k_whole, p->k_whole);
-}
-
-/* Of correlations: each is a running sum of k products, those on the diagonal exactly 1. */
-static void print_diagonal(FILE *out, const struct problem *p)
-{
-    const double k = (double)p->k;
-    bool correlates = p->scaling.centers && p->scaling.scales && p->alpha == 1 / (k - 1);
-    const enum scalar finer = scalar_finer(p->type);
-    if (correlates && finer != p->type && p->moduli == 0)
-        fprintf(out, "Diagonal    within %.2g of 1, for rounding in %ss (--type %c: within %.2g)\n",
-                (k + 8) * scalar_roundoff(p->type), scalar_name(p->type),
-                scalar_letter(finer, false), (k + 8) * scalar_roundoff(finer));
-}
-
 /* Products in residues of what is NaN or Inf are made step by step. */
 void report_warn_of_running_sums(const struct report *r, const struct problem *p)
 {
@@ -119,11 +96,8 @@ void report_print(FILE *out, const struct report *r, const struct problem *p,
             quantity_bytes((double)plan->host_bytes));
     if (r->checked)
         print_residual(out, "Check", &r->findings);
-    print_diagonal(out, p);
     if (problem_is_exact(p))
         fprintf(out, "Exact       %s\n", strchr(problem_exact_text(p), ' ') + 1);
-    if (p->moduli > 0)
-        print_proof(out, p);
 }
 
 void report_print_ranks(FILE *out, const struct run *run)
