@@ -141,10 +141,8 @@ int command_dry_run(struct invocation *c)
     plan(c, here);
     if (c->err.code)
         return c->err.code;
-    if (!o->show.quiet) {
+    if (!o->show.quiet)
         plan_print(c->out, &c->job.problem, m, &c->outlook.first.plan, c->job.progress.left.count);
-        simulate_print(c->out, &c->outlook.all, m->gpu);
-    }
     simulate_print_time(c->out, &c->outlook.all, m->gpu);
     if (!o->show.quiet) {
         suggest_residues(c);

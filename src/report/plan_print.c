@@ -276,33 +276,6 @@ enum stage resource_stage(enum resource resource)
     return stages[resource];
 }
 
-static const char *title_of(enum resource resource, bool gpu)
-{
-    const bool copies = resource == RESOURCE_IN || resource == RESOURCE_OUT;
-    return copies ? stage_title(resource_stage(resource), gpu) : resource_names[resource];
-}
-
-static void print_usage(FILE *out, const struct simulation *s, enum resource resource, bool gpu)
-{
-    const struct usage *u = &s->usage[resource];
-    double amount = u->amount;
-    char count[16] = "";
-    if (u->count > 1)
-        snprintf(count, sizeof count, "%d x", u->count);
-    fprintf(out, "  %-15s %8s %12s  busy %10s %4.0f %%\n", title_of(resource, gpu), count,
-            resource == RESOURCE_GEMM ? quantity_work(amount) : quantity_bytes(amount),
-            quantity_time(u->busy_s), 100 * u->busy_s / s->wall_s);
-}
-
-void simulate_print(FILE *out, const struct simulation *s, bool gpu)
-{
-    fprintf(out, "Simulated   on %d node%s: what is moved in all, how long the busiest is busy\n",
-            s->nodes, s->nodes == 1 ? "" : "s");
-    for (int i = 0; i < RESOURCE_COUNT; i++)
-        if (s->usage[i].busy_s > 0)
-            print_usage(out, s, (enum resource)i, gpu);
-}
-
 void simulate_print_time(FILE *out, const struct simulation *s, bool gpu)
 {
     fprintf(out, "Predicted   %s", quantity_time(s->wall_s));

@@ -21,8 +21,5 @@ extern const char *const resource_names[RESOURCE_COUNT];
 /* The stage of a run that needs it. */
 enum stage resource_stage(enum resource resource);
 
-/* Print what every resource does, in at most 80 columns. */
-void simulate_print(FILE *out, const struct simulation *simulation, bool gpu);
-
 /* Print the prediction: the time, and what limits it. */
 void simulate_print_time(FILE *out, const struct simulation *simulation, bool gpu);
