@@ -6,7 +6,7 @@
 
 enum {
     PANEL_BUFFERS = 2, /* buffers of A and of B, at least: one is filled while the other is read */
-    STRIPS_MAX = 48,   /* strips of a tile */
+    STRIPS_MAX = 24,   /* strips of a tile: of the highest one of a triangle so many */
 };
 
 /* What the pipeline consists of.  The cache and the check are parts of other stages' plans. */
@@ -54,7 +54,6 @@ struct plan {
     int ranks_per_node;         /* consecutive ranks, which share what they read */
     int block_rows, block_cols; /* the block of the grid that these are; 1 x 1: they are none */
     int64_t node_lines[2];      /* the most rows, columns of the grid in which a node has ranks */
-    int strips;                 /* of a triangle's highest band, at most */
     int64_t tile_rows, tile_cols,
         slab;           /* the largest of each; slab is a multiple of GEMM_QUANTUM */
     int64_t slab_short; /* steps of k by which the first slab is shorter than the others */

@@ -256,7 +256,6 @@ static void set_triangle(const struct query *q, int rows, int cols, struct plan 
     plan->grid_cols = cols;
     set_nodes(q, plan);
     plan->node_lines[0] = plan->node_lines[1] = 1;
-    plan->strips = plan_triangle_strips(q);
     plan->tile_rows = triangle_height(q->p->m, plan);
     plan->strip_rows = plan_triangle_strip_rows(q, plan);
     plan->tile_cols = 0;

@@ -20,9 +20,6 @@ enum {
     STRIP_SLOTS = 2,  /* a strip fills at least so many */
     STRIPS_FEW = 4,   /* strips at least, if these are not too small: a tile leaves meanwhile */
     STRIPS_MOST = 16, /* but in a triangle, where they save work */
-    STRIPS_DEAR = 24, /* there, on a disk, since runs of mirrors are short, and where more is done
-                       * for each strip: in residues and bytes, which are made of the columns, and
-                       * for floats, whose sums are compared several times */
     STRIP_ELEMENTS = 1 << 24, /* of each, where there are more: several waves of a GPU's blocks */
     STRIP_ELEMENTS_LEAST = 1 << 22, /* of a strip in a triangle, on a GPU */
     STRIP_ROWS = 256, /* a multiple of which large strips have: whole blocks of threads */
@@ -30,8 +27,7 @@ enum {
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
     READERS_LEAST = 4, /* of a rank with a GPU, for all that */
     WRITERS_MAX = 8,
-    WRITERS_MIRRORS = 16, /* of mirrors to memory, which are written in short runs */
-    WINDOW_PART = 16,     /* of the host's memory */
+    WINDOW_PART = 16, /* of the host's memory */
     WINDOW_MOST = 1 << 30,
     PREPARERS_LEAST = 2,
     DECODERS_MAX = 32,
@@ -113,8 +109,7 @@ static int choose_readers(const struct query *q)
  * memory can keep of it mapped. */
 static int choose_writers(const struct query *q, int readers)
 {
-    const bool short_runs = problem_mirrors(q->p) && q->machine->gpu && window_bytes(q) > 0;
-    int writers = (int)min_i64(readers, short_runs ? WRITERS_MIRRORS : WRITERS_MAX);
+    int writers = (int)min_i64(readers, WRITERS_MAX);
     while (writers > 1 && problem_writing_bytes(q->p, writers) > q->machine->host_memory / 4)
         writers = (writers + 1) / 2;
     return writers;
@@ -202,13 +197,6 @@ static int64_t choose_strip_rows(const struct problem *p, const struct plan *pla
     return round_up(rows, rows < 4 * STRIP_ROWS ? GRANULE : STRIP_ROWS);
 }
 
-int plan_triangle_strips(const struct query *q)
-{
-    const struct problem *p = q->p;
-    const bool dear = p->moduli > 0 || problem_of_bytes(p) || p->type != SCALAR_DOUBLE;
-    return q->machine->output_in_memory && !dear ? STRIPS_MAX : STRIPS_DEAR;
-}
-
 /* Whether the device computes half of a square on the diagonal (`mirrored` in gemm.h). */
 static bool halves_squares(const struct problem *p, const struct machine *machine)
 {
@@ -219,7 +207,7 @@ static bool halves_squares(const struct problem *p, const struct machine *machin
  * multiprocessors.  Where squares are halved, large strips cost only what they write. */
 int64_t plan_triangle_strip_rows(const struct query *q, const struct plan *plan)
 {
-    int64_t rows = ceil_div(plan->tile_rows, plan->strips);
+    int64_t rows = ceil_div(plan->tile_rows, STRIPS_MAX);
     if (q->machine->gpu)
         rows = max_i64(rows, STRIP_ELEMENTS_LEAST / ceil_div(q->p->n, plan->grid_cols));
     else if (halves_squares(q->p, q->machine) && !q->p->lower)

@@ -35,10 +35,6 @@ void plan_choose_slots(const struct query *q, struct plan *plan);
 /* Let so many threads multiply and so many read; writers, and slots in, follow from them. */
 void plan_set_threads(const struct query *q, struct plan *plan, int compute_threads, int readers);
 
-/* How many strips the highest band of a triangle may have: the more, the less is multiplied above
- * the diagonal. */
-int plan_triangle_strips(const struct query *q);
-
 /* Elements of a tile that the device computes. */
 double plan_computed(const struct problem *p, const struct machine *machine,
                      const struct plan *plan, const struct block *tile);

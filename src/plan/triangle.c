@@ -21,7 +21,7 @@ static int64_t nearest(double at, int64_t step)
  * its strip, on average half a strip beyond the diagonal. */
 static int64_t row_edge(int64_t side, const struct plan *plan, int band)
 {
-    double all = (double)side, strip = all / (plan->strips * sqrt(plan->grid_rows));
+    double all = (double)side, strip = all / (STRIPS_MAX * sqrt(plan->grid_rows));
     double area = all * (all + strip) * band / plan->grid_rows;
     double at = (sqrt(strip * strip + 4 * area) - strip) / 2;
     return band == plan->grid_rows ? side : min_i64(side, nearest(at, BAND_STEP));

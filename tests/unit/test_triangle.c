@@ -93,11 +93,8 @@ static void test_balance(void **state)
 {
     (void)state;
     const struct problem p = make_symmetric(131072, 65536, 1 | 2);
-    for (int trial = 0; trial < 64 + 8; trial++) {
-        const bool in_memory = trial >= 64; /* of one node */
-        const int ranks = 1 + trial % 64;
+    for (int ranks = 1; ranks <= 64; ranks++) {
         struct machine m = make_machine(ranks, (size_t)140 << 30, (size_t)200 << 30, true);
-        m.files_in_memory = m.output_in_memory = in_memory;
         struct work work;
         struct problem part;
         struct plan plan;
@@ -115,7 +112,6 @@ static void test_balance(void **state)
         if (most > 1.05 * all / ranks || all > 0.54 * (double)p.m * (double)p.n)
             fail_msg("%d ranks: busiest %g of the average, %g of the general product", ranks,
                      most / all * ranks, all / (double)p.m / (double)p.n);
-        assert_true(!in_memory || all < 0.52 * (double)p.m * (double)p.n);
         assert_int_equal(plan.moves.read_bytes, (uint64_t)(p.n * p.k * 8));
     }
 }
@@ -127,7 +123,7 @@ static void test_balance_of_columns(void **state)
     const struct problem p = make_symmetric(49152, 49152, 2);
     for (int64_t strip = 256; strip <= 4096; strip *= 2)
         for (int ranks = 1; ranks <= 4; ranks++) {
-            struct plan plan = {.triangle = true, .strips = 24, .grid_rows = 1, .grid_cols = ranks};
+            struct plan plan = {.triangle = true, .grid_rows = 1, .grid_cols = ranks};
             double most = 0, all = 0;
             plan.strip_rows = strip;
             for (int rank = 0; rank < ranks; rank++) {
