@@ -82,17 +82,11 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
     return 0;
 }
 
-/* What the names of other files end in, and the function of NumPy, if there is one, that writes
- * such a file from an array. */
-static const struct foreign {
-    const char *ends, *save;
-} foreign[] = {
-    {".npz", "numpy.savez"},
-    {".csv .tsv .txt", "numpy.savetxt"},
-    {".mat .parquet .feather .arrow .zarr .mtx .xls .xlsx .ods .rds .rdata .pkl .pickle .pt .pth "
-     ".bed .npy.part .safetensors .json .html .fits .tif .tiff .png .gz .zip .tar",
-     NULL},
-};
+/* What the names of other files end in. */
+static const char foreign[] =
+    ".npy.part .npz .csv .tsv .txt .mat .parquet .feather .arrow .zarr .mtx .xls .xlsx .ods .rds "
+    ".rdata .pkl .pickle .pt .pth .bed .safetensors .json .html .fits .tif .tiff .png .gz .zip "
+    ".tar";
 
 bool matname_ends(const char *file, const char *endings)
 {
@@ -105,18 +99,9 @@ bool matname_ends(const char *file, const char *endings)
     return false;
 }
 
-/* What the end of a file's name stands for; else null. */
-static const struct foreign *find_foreign(const char *file)
-{
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (matname_ends(file, foreign[i].ends))
-            return &foreign[i];
-    return NULL;
-}
-
 bool matname_is_foreign(const char *file)
 {
-    return find_foreign(file);
+    return matname_ends(file, foreign);
 }
 
 static const char *last_of(const char *path)
@@ -128,17 +113,11 @@ static const char *last_of(const char *path)
 int matname_check_new(const char *file, const char *dataset, struct error *err)
 {
     const char *end = strrchr(file, '.'), *last = last_of(file);
-    const struct foreign *other = find_foreign(file);
     const int stem = (int)(end ? end - file : 0);
     if (!last[0] || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
         return error_add(err, EXIT_USAGE, "%s names a directory: name the file in it, %s%s%s.h5",
                          file, file, last[0] ? "/" : "", last_of(dataset));
-    if (other && other->save)
-        return error_add(err, EXIT_USAGE,
-                         "%s: what is written is HDF5 and not %s: name it %.*s.h5, and then, in "
-                         "Python, %s(\"%s\", h5py.File(\"%.*s.h5\")[\"%s\"][:])",
-                         file, end, stem, file, other->save, file, stem, file, dataset);
-    if (other)
+    if (matname_is_foreign(file))
         return error_add(err, EXIT_USAGE, "%s: what is written is HDF5 and not %s: name it %.*s.h5",
                          file, end, stem, file);
     return 0;

@@ -311,21 +311,6 @@ static const struct member *find_member(const char *key)
     return NULL;
 }
 
-/* The key that begins most like another one; null if none has three letters in common. */
-static const char *nearest_key(const char *key)
-{
-    const char *found = NULL;
-    size_t most = 2;
-    for (int i = 0; i < MEMBERS; i++) {
-        size_t same = 0;
-        while (key[same] && key[same] == members[i].key[same])
-            same++;
-        found = same > most ? members[i].key : found;
-        most = same > most ? same : most;
-    }
-    return found;
-}
-
 /* Where a report says that its machine's numbers are from. */
 static const char *read_sources(const json_t *sources, struct machine *m)
 {
@@ -376,11 +361,10 @@ static void read_members(const struct resources *resources, const json_t *root, 
     {
         const char *allowed = read_member(key, value, m);
         char *is = allowed ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-        const char *meant = nearest_key(key);
         if (allowed && !*allowed)
             error_add(err, EXIT_USAGE,
-                      "--machine %s: \"%s\" is not a key of a machine file%s%s; see man dgemm_ooc",
-                      resources->machine, key, meant ? "; did you mean " : "", meant ? meant : "");
+                      "--machine %s: \"%s\" is not a key of a machine file; see man dgemm_ooc",
+                      resources->machine, key);
         else if (allowed)
             error_add(err, EXIT_USAGE, "--machine %s: \"%s\" is %.60s; give %s", resources->machine,
                       key, is ? is : "?", allowed);

@@ -29,7 +29,7 @@ OTHER_WORDS = {
     "--transA T": "did you mean --transa?", "--A X": "did you mean --a?", "-cov": "-c ov names the C that is added",
     "--no-verify": "did you mean --verify?", "--seed 1": "did you mean --check-seed?",
     "--frobnicate": "see --help-all",
-    "-o there/C.csv:/x": 'numpy.savetxt("there/C.csv", h5py.File("there/C.h5")["/x"][:])',
+    "-o there/C.csv:/x": "HDF5 and not .csv: name it there/C.h5",
     "-o C.mat": "HDF5 and not .mat: name it C.h5", "-o C.Parquet": "HDF5 and not .Parquet: name it C.h5",
     "-o .": "--output . names a directory: name the file in it, ./C.h5",
     "-o ..": "names a directory: name the file in it, ../C.h5",
