@@ -213,8 +213,9 @@ static bool is_number(const char *text)
 bool names_file(const char *text)
 {
     char name[PATH_MAX];
-    snprintf(name, sizeof name, "%.*s", text ? (int)slice_base(text) : 0, text ? text : "");
-    return text && (strchr(name, ':') || format_is_one_matrix(name));
+    const size_t length = text ? slice_base(text) : 0;
+    snprintf(name, sizeof name, "%.*s", (int)length, text ? text : "");
+    return text && (memchr(text, ':', length) || format_is_one_matrix(name));
 }
 
 /* Two words that name matrices are A and B. */
