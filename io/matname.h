@@ -1,4 +1,5 @@
-/* Names of matrices on the command line: FILE.h5 or FILE.h5:/path, and slices of these (slice.h). */
+/* Names of matrices on the command line: FILE.h5 or FILE.h5:/path, and slices of these, as in
+ * slice.h. */
 #pragma once
 
 #include <limits.h>
