@@ -277,8 +277,9 @@ void matfile_close(void *file)
     free(m);
 }
 
-/* Select a block of the matrix in the dataset. */
-static herr_t select_block(hid_t space, const struct source *source, const struct block *b)
+/* Select a block of the matrix in the dataset.  Returns its space in memory, which has as many
+ * dimensions: between other numbers of them the library goes element by element. */
+static hid_t select_block(hid_t space, const struct source *source, const struct block *b)
 {
     const struct slice *s = &source->slice;
     const int64_t width = source->matrix.complex ? 2 : 1;
@@ -294,7 +295,8 @@ static herr_t select_block(hid_t space, const struct source *source, const struc
             start[s->axes[i]] += (hsize_t)(from[i] * s->steps[s->axes[i]]);
             counts[s->axes[i]] = (hsize_t)extents[i];
         }
-    return H5Sselect_hyperslab(space, H5S_SELECT_SET, start, steps, counts, NULL);
+    const herr_t status = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, steps, counts, NULL);
+    return status < 0 ? -1 : H5Screate_simple(s->rank, counts, NULL);
 }
 
 /* Transfer a block by one call of the library; exactly one of `to` and `from` is not null. */
@@ -307,13 +309,11 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
         h5_check_room(m->source.file, bytes + records_bytes(&m->source.matrix) + H5_ROOM, err))
         return err->code;
     int rc = 0;
-    hsize_t width = m->source.matrix.complex ? 2 : 1;
-    hsize_t count[2] = {(hsize_t)b->rows, (hsize_t)b->cols / width};
     struct h5_narrowing narrowing = {.type = type};
     hid_t how = h5_watch_narrowing(&m->source.matrix, &narrowing);
     hid_t memory = h5_memory_type(&m->source, type);
-    hid_t there = H5Dget_space(m->dataset), here = H5Screate_simple(2, count, NULL);
-    herr_t status = select_block(there, &m->source, b);
+    hid_t there = H5Dget_space(m->dataset), here = select_block(there, &m->source, b);
+    herr_t status = here < 0 ? -1 : 0;
     if (status >= 0)
         status = to ? H5Dread(m->dataset, memory, here, there, how, to)
                     : H5Dwrite(m->dataset, memory, here, there, H5P_DEFAULT, from);

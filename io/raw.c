@@ -58,7 +58,8 @@ static bool parse(struct source *source, bool *fortran, int64_t *offset)
     source->matrix.cols = skip(&at, "x") ? read_number(&at) : -1;
     *fortran = skip(&at, ":F");
     *offset = skip(&at, "@") ? read_number(&at) : 0;
-    return source->matrix.rows > 0 && source->matrix.cols > 0 && *offset >= 0 && !*at;
+    return source->matrix.rows > 0 && source->matrix.cols > 0 && *offset >= 0 &&
+           (!*at || *at == '[');
 }
 
 static int describe(struct source *source, struct error *err)

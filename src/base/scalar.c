@@ -43,10 +43,13 @@ int64_t scalar_narrow(void *memory, int64_t count)
         const int64_t here = count - first < PART ? count - first : PART;
         float *to = (float *)memory + first;
         memcpy(part, (const double *)memory + first, (size_t)here * sizeof *part);
+        int32_t lost = 0;
+#pragma omp simd reduction(+ : lost)
         for (int64_t i = 0; i < here; i++) {
             to[i] = (float)part[i];
-            infinite += fabs(part[i]) <= DBL_MAX && fabsf(to[i]) > FLT_MAX;
+            lost += (fabs(part[i]) <= DBL_MAX) & (fabsf(to[i]) > FLT_MAX);
         }
+        infinite += lost;
     }
     return infinite;
 }

@@ -152,6 +152,9 @@ static int fail(struct check *c, const struct block *tile, int64_t row, double r
                      again, tile->row + row, tile->row, tile->col, ratio, c->device->info.name);
 }
 
+/* Half of the least float. */
+static const double FLOAT_LEAST = 0x1p-150;
+
 /* As check_judge; `whole`: the sums are those of all of k. */
 static int look(struct check *c, bool whole, struct error *err)
 {
@@ -168,6 +171,8 @@ static int look(struct check *c, bool whole, struct error *err)
                                   .cols = tile.cols,
                                   .classes = c->classes,
                                   .roundoff = p->narrows ? scalar_roundoff(problem_written(p)) : 0,
+                                  .least =
+                                      p->narrows ? FLOAT_LEAST / hypot(p->alpha, p->alpha_i) : 0,
                                   .mirrored = problem_mirrors(p),
                                   .strip_rows = problem_is_triangle(p) ? c->plan->strip_rows : 0,
                                   .before = tile.row * width - tile.col,

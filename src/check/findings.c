@@ -22,7 +22,8 @@ static void add_row(struct findings *f, const double *verdicts, const struct jud
     f->rows++;
     if (norm == 0) /* every product is 0 */
         return;
-    const double size = (verdicts[VERDICT_SIZE * stride] + j->roundoff * norm) * sqrt(judged);
+    const double size =
+        (verdicts[VERDICT_SIZE * stride] + j->roundoff * norm + j->least) * sqrt(judged);
     const double reach = verdicts[VERDICT_REACH * stride];
     f->rounded = fmax(f->rounded, verdicts[VERDICT_ROUNDED * stride] / norm * sqrt(judged));
     if (!(reach > 0)) {

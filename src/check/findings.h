@@ -40,7 +40,9 @@ struct findings {
 struct judged {
     int64_t rows, cols;
     int classes;
-    double roundoff; /* of elements that are rounded after the check; 0: they are not */
+    /* Of products that are rounded after the check: how much, and the most that is lost of what is
+     * too small for that.  0: they are not. */
+    double roundoff, least;
     bool mirrored;
     int64_t strip_rows, before, width; /* of a triangle, and columns of an element; else 0 */
 };

@@ -14,6 +14,7 @@
 #include "option_values.h"
 #include "option_words.h"
 #include "problem_scaling.h"
+#include "slice.h"
 #include "version.h"
 
 /* The key of an option that has no letter: the member that it sets. */
@@ -239,6 +240,9 @@ static void name_output(struct parse *p, struct operand_name *output)
         error_add(&p->err, err.code, "--output: %s", err.text);
     else if (p->output && strstr(output->file, ".h5:"))
         usage_error(p, "--output %s: write FILE.h5:/path for a dataset of a new file", text);
+    else if (output->file[slice_base(output->file)] || output->dataset[slice_base(output->dataset)])
+        usage_error(p, "--output %s names a slice, and C is a whole dataset: name FILE.h5:/path",
+                    text);
     else if (!p->options->check_only && format_check_new(output->file, output->dataset, &err))
         error_add(&p->err, err.code, "--output %s", err.text);
 }

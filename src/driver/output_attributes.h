@@ -13,7 +13,7 @@ enum { ATTRIBUTES = 23, HASH_TEXT = 17 }; /* 16 digits, and the end */
 
 struct output_attributes {
     char formula[128], identity[HASH_TEXT], kernels[KERNELS_TEXT];
-    struct format_attribute list[ATTRIBUTES]; /* refers to the texts and to the problem */
+    struct format_attribute list[ATTRIBUTES + 1]; /* refers to the texts and to the problem */
 };
 
 /* Make the attributes of the product of this identity (journal.h), made from so many parts of k.

@@ -110,7 +110,7 @@ int h5mat_info(int argc, char **argv, struct error *err)
         return rc;
     if (strcmp(dataset, all) == 0)
         return list_all(file, err);
-    if (dataset[0] == all[0]) /* a slice of a file's one matrix */
+    if (strncmp(dataset, "*[", 2) == 0) /* a slice of a file's one matrix */
         dataset[0] = 'A';
     struct source source;
     rc = format_describe(file, dataset, &source, err);

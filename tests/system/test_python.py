@@ -419,6 +419,16 @@ def test_files_of_numpy(ab, tmp_path):
     assert np.allclose(oc.matmul(made, made, "D.h5", trans_a="T"), made.array.T @ made.array)
 
 
+def test_slices_behind_the_names_of_files(ab, tmp_path):
+    a, b = ab
+    write(tmp_path / "in.h5", A=a)
+    np.save(tmp_path / "a.npy", a)
+    for name in "a.npy[3:9, ::2]", "in.h5[3:9, ::2]", "in.h5:/A[3:9, ::2]":
+        part = a[3:9, ::2]
+        assert np.allclose(oc.matmul(name, b[::2], "C.npy", overwrite=True), part @ b[::2])
+        assert np.allclose(oc.cov(name, "C.npy", ddof=0, overwrite=True), np.cov(part, ddof=0))
+
+
 def test_genotypes(tmp_path):
     g = genotypes(30, 40)
     write_bed(tmp_path / "g.bed", g)
@@ -693,7 +703,7 @@ MISTAKES = {  # what is raised, what its text names, and the call, with a folder
     "not HDF5": (oc.InputError, "not an HDF5 file", lambda p: oc.gram(text(p / "a.h5"))),
     "a URL": (oc.UsageError, "copy the file here", lambda p: oc.gram("s3://bucket/a.h5:/A")),
     "a vector": (oc.UsageError, r"a\.reshape\(-1, 1\)", lambda p: oc.matmul(np.ones(2), E2)),
-    "a vector of a file": (oc.InputError, "rows x columns", lambda p: oc.gram(write(p / "a.h5", A=np.ones(3)))),
+    "a vector of a file": (oc.InputError, "as a column", lambda p: oc.gram(write(p / "a.h5", A=np.ones(3)))),
     "long doubles": (oc.UsageError, r"a\.astype\('f8'\)", lambda p: oc.gram(E2.astype("longdouble"))),
     "objects": (oc.UsageError, "elements of type object", lambda p: oc.gram(E2.astype(object))),
     "masked": (oc.UsageError, r"x\.filled\(numpy\.nan\)", lambda p: oc.corrcoef(np.ma.masked_array(E2))),

@@ -1,6 +1,7 @@
 """Slices of datasets as operands: the products are those of the copied slices, whatever the layout, and mistakes are
 refused in a sentence."""
 import signal
+import time
 
 import h5py
 import numpy as np
@@ -304,3 +305,39 @@ def test_mistakes(tmp_path, source, name, says):
 def test_info(source, name, says):
     done = run("h5mat", "info", f"{source}:/{name}")
     assert done.returncode == 0 and all(one in done.stdout for one in says), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("out", ["C.h5:/C[0:3]", "C.h5[0:3]", "C.npy[0:3]", "new.h5:/C[0:3]"])
+def test_c_is_no_slice(tmp_path, out):
+    a = np.random.default_rng(1).random((8, 6))
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["A"] = a
+    for name in "C.h5", "C.npy":
+        assert run("dgemm_ooc", "in.h5", "--product", "gram", "-o", name, cwd=tmp_path).returncode == 0
+    for words in [], ["--force"], ["--check-only"]:
+        done = run("dgemm_ooc", "in.h5", "--product", "gram", "-o", out, *words, cwd=tmp_path)
+        assert done.returncode == 2 and "names a slice" in done.stderr, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"in.h5", "C.h5", "C.npy"}
+
+
+def test_raw_files_and_names_that_begin_with_a_star(tmp_path):
+    a = np.random.default_rng(1).random((8, 6))
+    a.tofile(tmp_path / "a.bin")
+    done = run("dgemm_ooc", "-a", "a.bin:f8:8x6[1:7:2, 2:]", "-b", "a.bin:f8:8x6:F[1:7:2, 2:]", "--transb", "T", "-o", "C.npy", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    turned = a.reshape(-1).reshape((8, 6), order="F")
+    assert np.allclose(np.load(tmp_path / "C.npy"), a[1:7:2, 2:] @ turned[1:7:2, 2:].T)
+    with h5py.File(tmp_path / "star.h5", "w") as file:
+        file["*foo"], file["Afoo"] = a[:1, :2], a[:2, :2]
+    info = run("h5mat", "info", tmp_path / "star.h5:*foo")
+    assert "1 x 2" in info.stdout, info.stdout + info.stderr
+
+
+def test_an_index_into_chunks_is_read_at_once(tmp_path):
+    """Not element by element, as between spaces of other ranks."""
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file.create_dataset("v", data=np.ones(4_000_000), chunks=(500_000,))
+    began = time.monotonic()
+    done = run("dgemm_ooc", "-a", "in.h5:/v[:, None]", "-b", "in.h5:/v[:, None]", "--transa", "T", "-o", "C.npy", cwd=tmp_path)
+    assert done.returncode == 0 and np.load(tmp_path / "C.npy") == 4_000_000, done.stderr
+    assert time.monotonic() - began < PATIENCE / 4

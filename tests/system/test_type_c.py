@@ -245,3 +245,11 @@ def test_files_of_numpy(tmp_path):
     np.testing.assert_array_equal(np.load(c), expected)
     doubles = read(tmp_path / "doubles.h5")
     np.testing.assert_allclose(np.load(added), doubles + 2 * expected.astype("f8"), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha, verdict", [("1e-30", "PASSED"), ("1e-46", "NOT CHECKED"), ("1e-60", "NOT CHECKED")])
+def test_what_floats_have_no_numbers_for(tmp_path, alpha, verdict):
+    a, b = random((40, 30), seed=1), random((30, 20), seed=2)
+    write(tmp_path / "in.h5", A=a, B=b)
+    done = run("dgemm_ooc", tmp_path / "in.h5", "--alpha", alpha, "--type-c", "s")
+    assert verdict in done.stdout, done.stdout

@@ -27,9 +27,13 @@ _MAPPED = "f2 f4 f8 c8 c16 b1 i1 i2 i4 i8 u1 u2 u4".split()  # elements that the
 
 
 def split(text: str) -> Tuple[str, str]:
-    """The absolute path and the dataset of "FILE.h5:/path"; as the program does, also without /."""
+    """The absolute path and the dataset of "FILE.h5:/path"; as the program does, also without /.
+    Of "FILE[0:9]" the slice alone."""
     if "://" in text:  # a URL, which the program refuses
         return text, ""
+    base, bracket, indices = text.rpartition("[")
+    if indices.endswith("]") and os.path.exists(base) and not os.path.exists(text):
+        return os.path.abspath(base), bracket + indices
     colons = [i for i, letter in enumerate(text) if letter == ":"]
     at = len(text) if os.path.exists(text) else text.rfind(":/")
     if at < 0:
@@ -49,7 +53,8 @@ class Matrix:
 
     @property
     def word(self) -> str:
-        return f"{self.file}:{self.dataset}" if self.dataset else self.file
+        colon = ":" if self.dataset and self.dataset[0] != "[" else ""
+        return self.file + colon + self.dataset
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -57,8 +62,8 @@ class Matrix:
             return self.array.shape
         try:
             if is_npy(self.file):
-                rows, columns = np.load(self.file, mmap_mode="r").shape
-                return int(rows), int(columns)
+                rows, columns = _taken(np.load(self.file, mmap_mode="r").shape, self.dataset)
+                return rows, columns
             with h5py.File(self.file, "r") as file:
                 rows, columns = _shape(file, self.dataset)
                 return rows, columns
@@ -91,8 +96,12 @@ def _shape(file: h5py.File, dataset: str) -> Tuple[int, ...]:
     if dataset in file or not name:
         shape: Tuple[int, ...] = file[dataset].shape
         return shape
-    taken = tuple(map(_index, indices.rstrip("]").split(",")))
-    return np.broadcast_to(np.int8(0), file[name].shape)[taken].shape
+    return _taken(file[name].shape, indices)
+
+
+def _taken(shape: Tuple[int, ...], indices: str) -> Tuple[int, ...]:
+    taken = tuple(map(_index, indices.strip("[]").split(","))) if indices else ()
+    return np.broadcast_to(np.int8(0), shape)[taken].shape
 
 
 def _index(word: str) -> Union[int, slice, None]:
@@ -112,8 +121,10 @@ def matrix(value: Operand, name: str) -> Matrix:
         return Matrix(name, file, dataset, kept=value)
     if isinstance(value, (str, os.PathLike)):
         file, dataset = split(os.fspath(value))
-        if not dataset and "://" not in file and not file.lower().endswith((".npy", ".bed")):
-            dataset = _only_dataset(file) or ("/" + (name if name in "bc" else "a").upper())
+        whole = not dataset or dataset[0] == "["
+        if whole and "://" not in file and not file.lower().endswith((".npy", ".bed")):
+            default = "/" + (name if name in "bc" else "a").upper()
+            dataset = (_only_dataset(file) or default) + dataset
         return Matrix(name, file, dataset)
     if isinstance(value, h5py.Dataset):
         return _opened(value, name)
