@@ -27,6 +27,7 @@ enum {
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
     READERS_LEAST = 4, /* of a rank with a GPU, for all that */
     WRITERS_MAX = 8,
+    WRITERS_WAITED_FOR = 16,
     WINDOW_PART = 16, /* of the host's memory */
     WINDOW_MOST = 1 << 30,
     PREPARERS_LEAST = 2,
@@ -105,11 +106,22 @@ static int choose_readers(const struct query *q)
     return readers;
 }
 
+/* Whether a GPU writes to memory at least as much as it reads, as in outer products: it waits for
+ * those who write. */
+static bool waits_for_writers(const struct query *q)
+{
+    const struct problem *p = q->p;
+    const double read = problem_bytes(p, OPERAND_A) +
+                        (problem_is_of_one_matrix(p) ? 0 : problem_bytes(p, OPERAND_B));
+    return q->machine->gpu && q->machine->output_in_memory &&
+           problem_elements(p) * (double)problem_written_element(p) >= read;
+}
+
 /* As many as readers, up to what a file in memory has work for; no more than a fair part of the
  * memory can keep of it mapped. */
 static int choose_writers(const struct query *q, int readers)
 {
-    int writers = (int)min_i64(readers, WRITERS_MAX);
+    int writers = (int)min_i64(readers, waits_for_writers(q) ? WRITERS_WAITED_FOR : WRITERS_MAX);
     while (writers > 1 && problem_writing_bytes(q->p, writers) > q->machine->host_memory / 4)
         writers = (writers + 1) / 2;
     return writers;
