@@ -173,8 +173,8 @@ def _usable(array: NDArray[Any], name: str) -> NDArray[Any]:
 def in_its_file(array: NDArray[Any]) -> str:
     """The name of the elements in the file that they are mapped from; empty: they are in none.
 
-    The kernel says what is mapped: an array that is a part of a memmap does not know its place, and
-    the file of its name may be another one by now.
+    The kernel says what is mapped, and how that is called now: an array that is a part of a memmap
+    does not know its place, and the file of its name may be another one.
     """
     if not array.flags.c_contiguous or array.dtype.str[1:] not in _MAPPED or array.size == 0:
         return ""
@@ -182,17 +182,16 @@ def in_its_file(array: NDArray[Any]) -> str:
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             for line in maps:
-                span, how, offset, _, inode, *path = line.rstrip("\n").split(None, 5)
+                span, how, offset, _, _, *path = line.rstrip("\n").split(None, 5)
                 begin, end = (int(number, 16) for number in span.split("-"))
                 if begin <= first and first + array.nbytes <= end:
                     break
             else:
                 return ""
-        if how[3] != "s" or not path or set(path[0]) & set(":[\\"):
-            return ""  # private, or under a name that the program would not understand
-        if os.stat(path[0]).st_ino != int(inode):
-            return ""
     except OSError:
+        return ""
+    # Private, a device, gone, or under a name that the program would not understand.
+    if how[3] != "s" or not path or not os.path.isfile(path[0]) or set(path[0]) & set(":[\\"):
         return ""
     rows, cols = array.shape
     return f"{path[0]}:{array.dtype.str}:{rows}x{cols}@{int(offset, 16) + first - begin}"
