@@ -89,13 +89,22 @@ static void turn(struct slice *s)
     }
 }
 
-int flat_slice(struct source *source, struct error *err)
+int flat_slice(struct source *source, int rank, const uint64_t *extents, struct error *err)
 {
-    const struct matrix seen = matrix_seen(&source->matrix);
-    const uint64_t extents[2] = {(uint64_t)seen.rows, (uint64_t)matrix_cols(&seen)};
     const size_t own = slice_base(source->dataset), length = strlen(source->layout);
     source->slice.length = source->dataset[own] ? (int)own : 0;
-    if (slice_parse(source, 2, extents, err))
+    if (rank != 2 && source->matrix.turned)
+        return error_add(
+            err, EXIT_INPUT,
+            "%s is in Fortran's order, and has %d dimensions, not two: store it in C's "
+            "order",
+            source->file, rank);
+    if (rank != 2 && !source->slice.length)
+        return error_add(err, EXIT_INPUT, "%s has %d dimension%s, not two: write %s%s for %s",
+                         source->file, rank, rank == 1 ? "" : "s", source->file,
+                         rank == 1 ? "[:, None]" : "[0]",
+                         rank == 1 ? "a column of it" : "the first part of it");
+    if (slice_parse(source, rank, extents, err))
         return err->code;
     if (source->matrix.turned)
         turn(&source->slice);

@@ -16,5 +16,7 @@ const char *flat_type(enum scalar elements, bool complex);
 int flat_place(struct source *source, int descriptor, uint64_t offset, bool fortran,
                struct error *err);
 
-/* Describe the slice that the dataset's name says, or all of it, once that is placed. */
-int flat_slice(struct source *source, struct error *err);
+/* Describe the slice that the dataset's name says, or all of it, once that is placed: of an array
+ * of these extents, whose last ones were columns, and all others rows.  In Fortran's order it has
+ * two. */
+int flat_slice(struct source *source, int rank, const uint64_t *extents, struct error *err);

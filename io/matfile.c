@@ -214,17 +214,18 @@ static int open_flat(struct matfile *m, struct error *err)
     const struct matrix *matrix = &m->source.matrix;
     char path[PATH_MAX], name[64];
     const struct slice *s = &m->source.slice;
-    const hsize_t extents[2] = {(hsize_t)s->extents[0], (hsize_t)s->extents[1]};
     const hsize_t element = matrix->element_bytes * (matrix->complex ? 2 : 1);
+    hsize_t extents[SLICE_RANK], bytes = element;
+    for (int d = 0; d < s->rank; d++)
+        bytes *= extents[d] = (hsize_t)s->extents[d];
     const hsize_t before = matrix->by_offset ? (hsize_t)matrix->part[0] * element : 0;
     if (!realpath(m->source.file, path)) /* the library might look for another path elsewhere */
         return error_add(err, EXIT_INPUT, "%s: %s", m->source.file, strerror(errno));
     snprintf(name, sizeof name, "elements at %p", (void *)m);
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), plist = H5Pcreate(H5P_DATASET_CREATE);
-    hid_t space = H5Screate_simple(2, extents, NULL), type = h5_stored_type(&m->source);
+    hid_t space = H5Screate_simple(s->rank, extents, NULL), type = h5_stored_type(&m->source);
     H5Pset_fapl_core(access, 1 << 16, false);
-    H5Pset_external(plist, path, (off_t)(m->source.offset - before),
-                    extents[0] * extents[1] * element);
+    H5Pset_external(plist, path, (off_t)(m->source.offset - before), bytes);
     m->file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, access);
     m->dataset = H5Dcreate2(m->file, "A", type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
     if (m->dataset < 0)

@@ -82,23 +82,32 @@ static int64_t read_extent(const char **at)
     return min_i64(extent, EXTENT_MAX); /* more than any file has */
 }
 
+struct shape {
+    int rank;
+    uint64_t extents[SLICE_RANK];
+};
+
 /* The shape: (3, 4). */
-static int read_shape(const struct header *header, struct source *source, struct error *err)
+static int read_shape(const struct header *header, struct source *source, struct shape *shape,
+                      struct error *err)
 {
     const char *at = value_of(header, "'shape'");
-    struct matrix *m = &source->matrix;
+    int64_t extent, all = 1;
+    shape->rank = 0;
     if (*at++ != '(')
         return refuse(source, "has no shape in its header: is it damaged?", err);
-    m->rows = read_extent(&at);
-    m->cols = m->rows < 0 ? -1 : read_extent(&at);
+    while (shape->rank < SLICE_RANK && (extent = read_extent(&at)) >= 0) {
+        shape->extents[shape->rank++] = (uint64_t)extent;
+        if (__builtin_mul_overflow(all, extent, &all))
+            all = EXTENT_MAX; /* which the file does not have */
+    }
     at += strspn(at, " ,");
-    if (m->cols < 0 || *at != ')')
-        return refuse(source,
-                      "is not an array of two dimensions; of a vector x make one by "
-                      "numpy.save(FILE, x.reshape(-1, 1))",
-                      err);
-    if (m->rows == 0 || m->cols == 0)
+    if (*at != ')' || shape->rank == 0)
+        return refuse(source, "is not an array of one to eight dimensions", err);
+    if (all == 0)
         return refuse(source, "is empty", err);
+    source->matrix.cols = (int64_t)shape->extents[shape->rank - 1];
+    source->matrix.rows = all / source->matrix.cols;
     return 0;
 }
 
@@ -122,14 +131,15 @@ static int read_type(const struct header *header, struct source *source, struct 
 static int describe_open(int descriptor, struct source *source, struct error *err)
 {
     struct header header;
-    if (read_header(descriptor, source, &header, err) || read_shape(&header, source, err) ||
+    struct shape shape;
+    if (read_header(descriptor, source, &header, err) || read_shape(&header, source, &shape, err) ||
         read_type(&header, source, err))
         return err->code;
     const bool fortran = strncmp(value_of(&header, "'fortran_order'"), "True", 4) == 0;
     if (flat_place(source, descriptor, header.bytes, fortran, err))
         return err->code;
     source->unfinished = npy_is_unfinished(descriptor, source);
-    return flat_slice(source, err);
+    return flat_slice(source, shape.rank, shape.extents, err);
 }
 
 static int describe(struct source *source, struct error *err)

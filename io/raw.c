@@ -74,8 +74,9 @@ static int describe(struct source *source, struct error *err)
     const int descriptor = source_open_file(source->file, false, err);
     if (descriptor < 0)
         return err->code;
+    const uint64_t extents[] = {(uint64_t)source->matrix.rows, (uint64_t)source->matrix.cols};
     if (flat_place(source, descriptor, (uint64_t)offset, fortran, err) == 0)
-        flat_slice(source, err);
+        flat_slice(source, 2, extents, err);
     close(descriptor);
     return err->code;
 }

@@ -297,7 +297,7 @@ static void name_files(struct parse *p)
     if (!p->input && !((operands || recalls_operands(p)) && p->output)) {
         if (!p->left_out)
             usage_error(p, "INPUT.h5 is missing; name it, or %s",
-                        operands ? "give -o FILE.h5 for the output"
+                        operands ? "give -o FILE.h5 or FILE.npy for the output"
                                  : "name files by -a FILE.h5:/path, -b FILE.h5:/path (-c too, with "
                                    "--beta) and -o FILE.h5");
         return;

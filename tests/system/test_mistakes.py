@@ -99,7 +99,7 @@ MISTAKES = {
     "folder": (INPUT, "folder is a directory", "name an HDF5 file"),
     "text.h5": (INPUT, "text.h5 is not an HDF5 file, but text", "store it with h5py"),
     "x.npy": (USAGE, "x.npy is one matrix", "name the other one behind it, or by -b"),
-    "x.npy in.h5:/B": (USAGE, "INPUT.h5 is missing", "give -o FILE.h5 for the output"),
+    "x.npy in.h5:/B": (USAGE, "INPUT.h5 is missing", "give -o FILE.h5 or FILE.npy for the output"),
     "x.npy x.npy x.npy -o D.h5": (USAGE, "x.npy is a second one", "-b x.npy:/B"),
     "array.h5": (INPUT, "array.h5 is not an HDF5 file, but a NumPy array", "as array.h5.npy"),
     "page.h5": (INPUT, "page.h5 is not an HDF5 file, but a web page", "download the file again"),

@@ -89,8 +89,9 @@ def odd(folder):
     """Files, and part of the sentence that refuses them."""
     a = random((5, 4))
     whole_file = saved(folder / "whole.npy", a).read_bytes()
-    arrays = {"vector": (a[0], "not an array of two dimensions"),
-              "cube": (np.zeros((2, 2, 2)), "not an array of two dimensions"), "empty": (np.zeros((0, 3)), "is empty"),
+    arrays = {"vector": (a[0], "vector.npy[:, None] for a column"), "cube": (np.zeros((2, 2, 2)), "cube.npy[0] for the first part"),
+              "turned": (np.asfortranarray(random((2, 3, 4))), "and has 3 dimensions, not two"), "number": (np.float64(3), "one to eight dimensions"),
+              "deep": (np.zeros((1,) * 9), "one to eight dimensions"), "hollow": (np.zeros((3, 0, 2)), "is empty"), "empty": (np.zeros((0, 3)), "is empty"),
               "ints": (np.ones((3, 3), "i8"), "give --type d"), "large": (np.ones((3, 3), "u8"), "elements of type <u8"),
               "pairs": (np.zeros((2, 2), [("x", "f8"), ("y", "i4")]), "elements that are structures")}
     for name, (array, says) in arrays.items():

@@ -341,3 +341,23 @@ def test_an_index_into_chunks_is_read_at_once(tmp_path):
     done = run("dgemm_ooc", "-a", "in.h5:/v[:, None]", "-b", "in.h5:/v[:, None]", "--transa", "T", "-o", "C.npy", cwd=tmp_path)
     assert done.returncode == 0 and np.load(tmp_path / "C.npy") == 4_000_000, done.stderr
     assert time.monotonic() - began < PATIENCE / 4
+
+
+@pytest.mark.parametrize("dtype", ["f8", ">f8", "c16", "i2", "f2"])
+def test_vectors_and_stacks_of_numpy(tmp_path, dtype):
+    """As those of HDF5, by offset, or by HDF5 where the order of bytes is another one."""
+    rng = np.random.default_rng(3)
+    stack, vector = rng.integers(-4, 5, (3, 20, 30)).astype(dtype), rng.integers(-4, 5, 30).astype(dtype)
+    np.save(tmp_path / "s.npy", stack)
+    np.save(tmp_path / "v.npy", vector)
+    words = {"c16": ["--type", "z"], "i2": ["--type", "d"]}.get(dtype, [])
+    for a, b, expected in [("s.npy[1]", "v.npy[:, None]", stack[1] @ vector[:, None]), ("v.npy[None]", "s.npy[:, 2:9:3, 4].T", None),
+                           ("s.npy[:, 2, :]", "v.npy[:, None]", stack[:, 2] @ vector[:, None]),
+                           ("s.npy[1:, 3:4, ::2][0]", "v.npy", None), ("s.npy[2, 4:15:2, 3:]", "v.npy[3:, None]", stack[2, 4:15:2, 3:] @ vector[3:, None]),
+                           ("s.npy[0, :, ::2]", "v.npy[::2, None]", stack[0, :, ::2] @ vector[::2, None])]:
+        done = run("dgemm_ooc", "-a", a, "-b", b, *words, "-o", "C.npy", "--force", cwd=tmp_path)
+        if expected is None:
+            assert done.returncode in (2, 3) and len(done.stderr.splitlines()) < 3, (a, b, done.stderr)
+            continue
+        assert done.returncode == 0, (a, b, done.stderr)
+        assert np.array_equal(np.load(tmp_path / "C.npy"), expected), (a, b)
