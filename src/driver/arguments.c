@@ -26,7 +26,7 @@ static const struct argp_option option_table[] = {
     {"a", 'a', "NAME", 0, "left operand (default A)", 0},
     {"b", 'b', "NAME", 0, "right operand (default B)", 0},
     {"c", 'c', "NAME", 0, "the C to add, with --beta (default C)", 0},
-    {"output", 'o', "FILE.h5[:/path]|FILE.npy", 0, "where C goes (default INPUT-C.h5:/C)", 0},
+    {"output", 'o', "FILE.h5[:/path]", 0, "where C goes, FILE.npy too (default INPUT-C.h5:/C)", 0},
     {"alpha", KEY(alpha), "X", 0, "default 1", 0},
     {"beta", KEY(beta), "X", 0, "default 0", 0},
     {"transa", KEY(trans[0]), "N|T|C", 0,
