@@ -1,7 +1,6 @@
 /* Files of elements and nothing else, of which the dataset's name says what they are: the type, the
  * extents, F for Fortran's order, and the bytes before the elements: f8:3000x2000:F@512. */
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,16 +11,15 @@
 
 static const int64_t NUMBER_MAX = INT64_MAX / 32;
 
-/* A number of digits alone, up to `end`, behind which the text goes on; negative: it is none. */
+/* A number of digits alone, which is stepped over; negative: it is none, or too large. */
 static int64_t read_number(const char **at)
 {
     char *end;
     if (!isdigit((unsigned char)**at))
         return -1;
-    errno = 0;
     const long long number = strtoll(*at, &end, 10);
     *at = end;
-    return errno || number > NUMBER_MAX ? -1 : number;
+    return number > NUMBER_MAX ? -1 : number;
 }
 
 /* Step over what the text goes on with. */
@@ -33,26 +31,28 @@ static bool skip(const char **at, const char *text)
     return found;
 }
 
-/* Names of a type. */
+/* Set the type that the text begins with, and step over it and the colon behind it. */
+static bool take_type(const char **at, struct source *source)
+{
+    char type[8] = "";
+    const size_t length = strcspn(*at, ":");
+    memcpy(type, *at, length < sizeof type ? length : 0);
+    if (!flat_set_type(source, type))
+        return false;
+    *at += length;
+    return skip(at, ":");
+}
+
 static bool is_named_by(const char *dataset)
 {
     struct source unused = {0};
-    char type[8] = "";
-    const size_t length = strcspn(dataset, ":");
-    memcpy(type, dataset, length < sizeof type ? length : 0);
-    return dataset[length] && flat_set_type(&unused, type);
+    return take_type(&dataset, &unused);
 }
 
 static bool parse(struct source *source, bool *fortran, int64_t *offset)
 {
-    char type[8] = "";
     const char *at = source->dataset;
-    const size_t length = strcspn(at, ":");
-    if (length >= sizeof type)
-        return false;
-    memcpy(type, at, length);
-    at += length;
-    if (!flat_set_type(source, type) || !skip(&at, ":"))
+    if (!take_type(&at, source))
         return false;
     source->matrix.rows = read_number(&at);
     source->matrix.cols = skip(&at, "x") ? read_number(&at) : -1;

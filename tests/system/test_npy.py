@@ -318,6 +318,8 @@ def test_places_and_a_c_in_fortrans_order(tmp_path):
         made = saved(tmp_path / "made.npy", np.asfortranarray(c))
         done = run("dgemm_ooc", "--check-only", *names, "-o", made)
         assert done.returncode == INPUT and "in which C is not checked" in done.stderr, done.stderr
+        done = run("h5mat", "diff", made, tmp_path / "A.npy")
+        assert done.returncode == INPUT and "in which h5mat compares nothing" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("out", ["C.npy.part", "C.h5:f8:3x4", "C.npy:f8:3x4"])
