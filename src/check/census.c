@@ -30,23 +30,30 @@ static const double most_scale = 1 << 20;
 
 struct census {
     const struct problem *problem;
-    const struct matrix *matrix;
     struct comm *comm;
     int threads;
-    struct block group;      /* of the matrix: all of its lines that are added up now */
-    struct moments *moments; /* of each line of the group; and again in each copy, ... */
+    int64_t first, lines;    /* that are added up now */
+    struct moments *moments; /* of each of these lines; and again in each copy, ... */
     int copies;              /* ... which one thread at a time adds columns to */
     pthread_mutex_t taken[CENSUS_COPIES];
     pthread_mutex_t locks[LOCKS]; /* of lines, where no copy is free */
     double *sums;                 /* of LINES_ADDED lines, over all ranks */
-    _Atomic uint64_t elements;    /* that were added since the group began */
+    _Atomic uint64_t elements;    /* that were added since these lines began */
     _Atomic int64_t missing;      /* elements that are NaN, of all that were added */
     _Atomic uint64_t nan;         /* the first that was found where none may be; INT64_MAX: none */
 };
 
-static bool by_rows(const struct census *s)
+static const uint64_t nan_of_b = UINT64_C(1) << 62; /* added to where it is */
+
+static bool by_rows(const struct census *s, enum operand operand)
 {
-    return s->problem->scaling.axis == AXIS_ROWS;
+    return s->problem->scaling.axis[operand] == AXIS_ROWS;
+}
+
+/* The line that a row or column of the operand's matrix is, of those that are added up now. */
+static int64_t line_of(const struct census *s, enum operand operand, int64_t at)
+{
+    return scaling_first(s->problem, operand) + at - s->first;
 }
 
 static pthread_mutex_t *lock_of(struct census *s, int64_t line)
@@ -54,14 +61,9 @@ static pthread_mutex_t *lock_of(struct census *s, int64_t line)
     return &s->locks[line % LOCKS];
 }
 
-static int64_t lines_of(const struct census *s)
-{
-    return by_rows(s) ? s->group.rows : s->group.cols;
-}
-
 static struct moments *moments_of(const struct census *s, int copy)
 {
-    return s->moments + copy * lines_of(s);
+    return s->moments + copy * s->lines;
 }
 
 static const char *address(const struct census *s, const void *memory, int64_t at)
@@ -91,10 +93,11 @@ static void add_line(struct census *s, const struct lane_sums *sums, int lane, s
 }
 
 /* Add the rows of a part, of which other parts may have elements, too. */
-static void add_rows(struct census *s, const struct block *part, const void *memory)
+static void add_rows(struct census *s, enum operand operand, const struct block *part,
+                     const void *memory)
 {
     for (int64_t i = 0; i < part->rows; i++) {
-        const int64_t line = part->row - s->group.row + i;
+        const int64_t line = line_of(s, operand, part->row + i);
         struct moments row = {0};
         for (int64_t j = 0; j < part->cols; j += LANE_ELEMENTS) {
             struct lane_sums sums = {.from = address(s, memory, i * part->cols + j),
@@ -108,11 +111,11 @@ static void add_rows(struct census *s, const struct block *part, const void *mem
     }
 }
 
-/* Add SUM_LANES columns from `col` on, as far as there are, of at most LANE_ELEMENTS rows. */
-static void add_columns(struct census *s, int copy, const struct block *part, const void *memory,
-                        int64_t col)
+/* Add SUM_LANES columns, the first of which is `line`, from `col` of the part on, as far as there
+ * are, of at most LANE_ELEMENTS rows. */
+static void add_columns(struct census *s, int copy, int64_t line, const struct block *part,
+                        const void *memory, int64_t col)
 {
-    const int64_t line = part->col - s->group.col + col;
     struct lane_sums sums = {.from = address(s, memory, col),
                              .count = part->rows,
                              .ld = part->cols,
@@ -146,15 +149,18 @@ static void join_copies(struct census *s, int64_t lines)
 }
 
 /* The first NaN of a part, where there may be none. */
-static void find_nan(struct census *s, const struct block *part, const void *memory)
+static void find_nan(struct census *s, enum operand operand, const struct block *part,
+                     const void *memory)
 {
+    const uint64_t cols = (uint64_t)s->problem->matrix[operand].cols;
     for (int64_t at = 0; at < part->rows * part->cols; at++) {
         double x = element(s, memory, at);
         if (x == x)
             continue;
-        int64_t row = part->row + at / part->cols, col = part->col + at % part->cols;
+        const uint64_t row = (uint64_t)(part->row + at / part->cols),
+                       col = (uint64_t)(part->col + at % part->cols);
         pthread_mutex_lock(&s->locks[0]);
-        s->nan = min_u64(s->nan, (uint64_t)(row * s->matrix->cols + col));
+        s->nan = min_u64(s->nan, row * cols + col + (operand == OPERAND_B ? nan_of_b : 0));
         pthread_mutex_unlock(&s->locks[0]);
         return;
     }
@@ -183,20 +189,24 @@ static void add_ranks(struct census *s, struct moments *m, int64_t lines)
     }
 }
 
-static const char *line_name(const struct problem *p)
+static const char *line_name(const struct problem *p, enum operand operand)
 {
-    return problem_seen_scaling(p).axis == AXIS_ROWS ? "row" : "column";
+    return problem_seen_scaling(p).axis[operand] == AXIS_ROWS ? "row" : "column";
 }
 
 void census_complain(const struct census *s, struct error *err)
 {
-    const struct source *a = &s->problem->sources[OPERAND_A];
-    const int64_t row = (int64_t)s->nan / s->matrix->cols, col = (int64_t)s->nan % s->matrix->cols;
+    const uint64_t nan = s->nan;
+    const enum operand operand = nan >= nan_of_b ? OPERAND_B : OPERAND_A;
+    const struct matrix *matrix = &s->problem->matrix[operand];
+    const struct source *source = &s->problem->sources[operand];
+    const int64_t at = (int64_t)(operand == OPERAND_B ? nan - nan_of_b : nan);
+    const int64_t row = at / matrix->cols, col = at % matrix->cols;
     error_add(
         err, EXIT_INPUT,
         "%s:%s is NaN in row %" PRId64 ", column %" PRId64
         ", counted from 0; give --nan mean to replace NaN by the mean of the others, or --nan zero",
-        a->file, a->dataset, s->matrix->turned ? col : row, s->matrix->turned ? row : col);
+        source->file, source->dataset, matrix->turned ? col : row, matrix->turned ? row : col);
 }
 
 /* What is half of the largest number at most has differences that are numbers, too. */
@@ -208,12 +218,15 @@ static bool is_too_large(const struct problem *p, const struct moments *m)
 /* Rank 0: a line whose elements are so large that their differences may not be numbers. */
 static void complain_large(const struct census *s, int64_t line, double largest, struct error *err)
 {
-    const struct source *a = &s->problem->sources[OPERAND_A];
+    const struct problem *p = s->problem;
+    const enum operand operand = scaling_operand(p, line);
+    const struct source *source = &p->sources[operand];
     error_add(err, EXIT_INPUT,
               "%s:%s has an element of size %g in %s %" PRId64
               ", counted from 0, which is so large that subtracting the mean may overflow; divide "
               "the matrix by 4 or more",
-              a->file, a->dataset, largest, line_name(s->problem), line);
+              source->file, source->dataset, largest, line_name(p, operand),
+              line - scaling_first(p, operand));
 }
 
 static void count_line(struct line_count *lines, int64_t line, bool counts)
@@ -252,28 +265,30 @@ static void set_shifted(struct statistics *to, int64_t line)
     to->moved += far;
 }
 
-/* What there is to say of the lines of the group. */
-static void look_at_lines(const struct census *s, int64_t first, int64_t lines,
-                          struct statistics *to, struct error *err)
+/* What there is to say of the lines. */
+static void look_at_lines(const struct census *s, struct statistics *to, struct error *err)
 {
-    for (int64_t i = 0; i < lines && !err->code; i++) {
+    const struct problem *p = s->problem;
+    for (int64_t i = 0; i < s->lines && !err->code; i++) {
         const struct moments *m = &s->moments[i];
-        to->missing += m->missing;
-        count_line(&to->constant, first + i, to->deviation[first + i] == 0);
-        count_line(&to->infinite, first + i, isinf(m->largest));
-        if (scaling_shifts(s->problem))
-            set_shifted(to, first + i);
-        if (is_too_large(s->problem, m))
-            complain_large(s, first + i, m->largest, err);
+        const int64_t line = s->first + i;
+        const enum operand operand = scaling_operand(p, line);
+        const int64_t number = line - scaling_first(p, operand);
+        to->found[operand].missing += m->missing;
+        count_line(&to->found[operand].constant, number, to->deviation[line] == 0);
+        count_line(&to->found[operand].infinite, number, isinf(m->largest));
+        if (scaling_shifts(p))
+            set_shifted(to, line);
+        if (is_too_large(p, m))
+            complain_large(s, line, m->largest, err);
     }
 }
 
 int census_finish(struct census *s, struct statistics *to, struct error *err)
 {
     const struct problem *p = s->problem;
-    const struct block *group = &s->group;
     const bool apart = p->scaling.missing == MISSING_MEAN;
-    const int64_t first = by_rows(s) ? group->row : group->col, lines = lines_of(s);
+    const int64_t first = s->first, lines = s->lines;
     struct error found = {0};
     if (comm_agree(s->comm, err))
         return err->code;
@@ -281,8 +296,8 @@ int census_finish(struct census *s, struct statistics *to, struct error *err)
     const uint64_t elements = comm_sum(s->comm, s->elements);
     if (s->nan < INT64_MAX)
         census_complain(s, &found);
-    else if (elements != (uint64_t)(group->rows * group->cols))
-        error_add(&found, EXIT_RUNTIME, "not every element of A was added up once for its mean");
+    else if (elements != (uint64_t)(lines * scaling_elements(p)))
+        error_add(&found, EXIT_RUNTIME, "not every element was added up once for its mean");
     join_copies(s, lines);
     for (int64_t i = 0; i < lines && s->comm->size > 1 && !found.code; i += LINES_ADDED)
         add_ranks(s, &s->moments[i], min_i64(LINES_ADDED, lines - i));
@@ -293,7 +308,7 @@ int census_finish(struct census *s, struct statistics *to, struct error *err)
         to->mean[first + i] = mean.mean;
         to->rest[first + i] = mean.rest;
     }
-    look_at_lines(s, first, lines, to, &found);
+    look_at_lines(s, to, &found);
     if (s->comm->rank == 0 && found.code)
         *err = found;
     return comm_agree(s->comm, err);
@@ -316,7 +331,6 @@ struct census *census_open(const struct problem *p, struct comm *comm, int threa
     struct census *s = calloc(1, sizeof *s);
     if (s) {
         *s = (struct census){.problem = p,
-                             .matrix = &p->matrix[OPERAND_A],
                              .comm = comm,
                              .threads = threads,
                              .moments = malloc(census_bytes(lines, copies)),
@@ -348,33 +362,35 @@ void census_close(struct census *s)
     free(s);
 }
 
-struct block census_begin(struct census *s, int64_t first, int64_t lines)
+void census_begin(struct census *s, int64_t first, int64_t lines)
 {
-    s->group = by_rows(s) ? (struct block){first, 0, lines, s->matrix->cols}
-                          : (struct block){0, first, s->matrix->rows, lines};
+    s->first = first;
+    s->lines = lines;
     memset(s->moments, 0, (size_t)(lines * s->copies) * sizeof *s->moments);
     s->elements = 0;
-    return s->group;
 }
 
-bool census_add(struct census *s, const struct block *part, const void *memory)
+bool census_add(struct census *s, enum operand operand, const struct block *part,
+                const void *memory)
 {
     struct block rows = *part; /* few enough to stay in the caches */
-    const int copy = by_rows(s) ? NONE : take_copy(s);
+    const bool are_rows = by_rows(s, operand);
+    const int64_t line = line_of(s, operand, part->col);
+    const int copy = are_rows ? NONE : take_copy(s);
     for (int64_t row = 0; row < part->rows; row += LANE_ELEMENTS) {
         const void *from = address(s, memory, row * part->cols);
         rows.row = part->row + row;
         rows.rows = min_i64(LANE_ELEMENTS, part->rows - row);
-        for (int64_t col = 0; col < part->cols && !by_rows(s); col += SUM_LANES)
-            add_columns(s, copy, &rows, from, col);
-        if (by_rows(s))
-            add_rows(s, &rows, from);
+        for (int64_t col = 0; col < part->cols && !are_rows; col += SUM_LANES)
+            add_columns(s, copy, line + col, &rows, from, col);
+        if (are_rows)
+            add_rows(s, operand, &rows, from);
     }
     if (copy != NONE)
         pthread_mutex_unlock(&s->taken[copy]);
     s->elements += (uint64_t)(part->rows * part->cols);
     if (s->missing > 0 && s->problem->scaling.missing == MISSING_ERROR)
-        find_nan(s, part, memory);
+        find_nan(s, operand, part, memory);
     return census_goes_on(s);
 }
 

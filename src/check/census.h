@@ -1,15 +1,14 @@
-/* Exact sums of the lines of a centred matrix (statistics.h) and of their squares: each element is
+/* Exact sums of the lines of centred matrices (statistics.h) and of their squares: each element is
  * added once, by any thread of any rank, in any order. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "block.h"
+#include "problem.h"
 
 struct comm;
 struct error;
-struct problem;
 struct statistics;
 struct census;
 
@@ -25,12 +24,14 @@ struct census *census_open(const struct problem *p, struct comm *comm, int threa
                            int copies, struct error *err);
 void census_close(struct census *census);
 
-/* Begin with some lines; returns the block of the matrix that they are. */
-struct block census_begin(struct census *census, int64_t first, int64_t lines);
+/* Begin with some lines (problem_scaling.h). */
+void census_begin(struct census *census, int64_t first, int64_t lines);
 
-/* Add a part of that block, packed.  By any thread.  False, as census_goes_on, after a NaN where
- * nothing may be missing; and the complaint of that (EXIT_INPUT). */
-bool census_add(struct census *census, const struct block *part, const void *memory);
+/* Add a part of them, a block of the operand's matrix, packed.  By any thread.  False, as
+ * census_goes_on, after a NaN where nothing may be missing; and the complaint of that
+ * (EXIT_INPUT). */
+bool census_add(struct census *census, enum operand operand, const struct block *part,
+                const void *memory);
 bool census_goes_on(const struct census *census);
 void census_complain(const struct census *census, struct error *err);
 

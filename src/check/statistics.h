@@ -1,6 +1,6 @@
-/* Means and standard deviations of the rows or columns of the matrix of a centred or scaled product
- * (scaling.h).  They come from one pass over its file (shared_read.h) before anything is
- * multiplied, or are found while a run reads the file for its product (census.h).
+/* Means and standard deviations of the rows or columns of the matrices of a centred or scaled
+ * product (scaling.h).  They come from one pass over their files (shared_read.h) before anything is
+ * multiplied, or are found while a run reads the files for its product (census.h).
  *
  * Sums are exact (moments.h), so that the bits depend on the matrix alone.  Where the memory does
  * not hold the sums of all lines, they are read in groups of as many as it holds. */
@@ -10,15 +10,14 @@
 
 #include "block.h"
 #include "lines.h"
+#include "problem.h"
 
 struct comm;
 struct error;
 struct machine;
-struct problem;
-struct standardize;
 
 /* Collective, blocks.  Before the others: allocate the vectors and find the shifts, in a small
- * sample of the matrix.  After a failure statistics_free is still due. */
+ * sample of the matrices.  After a failure statistics_free is still due. */
 int statistics_open(const struct problem *p, const struct machine *machine, struct comm *comm,
                     struct statistics *statistics, struct error *err);
 
@@ -34,11 +33,12 @@ bool statistics_equal(const struct statistics *a, const struct statistics *b);
 /* The vectors; what was counted stays. */
 void statistics_free(struct statistics *statistics);
 
-/* What the elements of the problem's matrix become: all but the extents and the matrix, with the
+/* What the elements of the problem's matrices become: all but the extents and the matrix, with the
  * vectors from the first line on.  And likewise what a run makes of them. */
 struct standardize statistics_standardize(const struct problem *p,
                                           const struct statistics *statistics);
 struct standardize statistics_shifted(const struct problem *p, const struct statistics *statistics);
 
-/* The part of it for a block of the matrix. */
-struct standardize statistics_part(const struct standardize *all, const struct block *block);
+/* The part of it for a block of an operand's matrix. */
+struct standardize statistics_part(const struct problem *p, const struct standardize *all,
+                                   enum operand operand, const struct block *block);

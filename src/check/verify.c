@@ -121,9 +121,10 @@ static bool is_apart(const struct sweep *s, const struct block *part)
     return !trans && !s->lower && part->cols == s->share.cols;
 }
 
-static void standardize_part(const struct full_check *f, const struct block *part, void *memory)
+static void standardize_part(const struct full_check *f, enum operand operand,
+                             const struct block *part, void *memory)
 {
-    struct standardize standardize = statistics_part(&f->standardize, part);
+    struct standardize standardize = statistics_part(f->problem, &f->standardize, operand, part);
     standardize.matrix = memory;
     standardize_cpu(&standardize, 1);
 }
@@ -144,7 +145,7 @@ static void sweep_add(void *context, const struct block *part, void *memory)
     const struct sweep *s = context;
     struct full_check *f = s->check;
     if (s->standardizes)
-        standardize_part(f, part, memory);
+        standardize_part(f, s->operand, part, memory);
     if (s->is_c)
         f->summed += checksum_block(&f->table, part, memory);
     if (s->read.type == SCALAR_INT64)
@@ -258,7 +259,7 @@ static int multiply_b(struct full_check *f, struct error *err)
     do {
         const double *weights = scale_weights(f, p->alpha, p->alpha_i, &ignored);
         struct sweep sweep = sketch_of(f, weights, p->trans[1], f->t, f->t_squares, NULL);
-        sweep.standardizes = p->scaling.axis != AXIS_NONE;
+        sweep.standardizes = p->scaling.axis[OPERAND_B] != AXIS_NONE;
         memset(f->t, 0, 2 * (size_t)numbers * sizeof *f->t);
         f->found = 0;
         if (sweep_matrix(f, &p->sources[OPERAND_B], OPERAND_B, &sweep, err))
@@ -279,7 +280,7 @@ static int multiply_a(struct full_check *f, struct error *err)
     norms_cpu(&(struct norms){p->k, f->classes, width, f->t_squares, f->norms, f->t_squares, true});
     struct sweep sweep = {
         .projects = true,
-        .standardizes = p->scaling.axis != AXIS_NONE,
+        .standardizes = p->scaling.axis[OPERAND_A] != AXIS_NONE,
         .project = {.trans = p->trans[0], .x = f->t, .y = f->y, .squares = f->row_squares},
         .reach = {.trans = p->trans[0], .absolute = true, .x = f->t_squares, .y = f->reach}};
     if (sweep_matrix(f, &p->sources[OPERAND_A], OPERAND_A, &sweep, err))
@@ -350,7 +351,7 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
     int64_t k = problem_reads_ab(p) ? p->k : 0;
     int64_t blocks = 2 * ceil_div(k, OZAKI_BLOCK);
     const double drift =
-        p->scaling.axis ? v->statistics->drift * (double)k / fmax(1, (double)(k - 1)) : 0;
+        scaling_shifts(p) ? v->statistics->drift * (double)k / fmax(1, (double)(k - 1)) : 0;
     const double shifted =
         scaling_shifts(p) ? ((double)k + 16) * scalar_roundoff(p->type) * (1 + drift) : 0;
     struct residues residues;
@@ -467,7 +468,7 @@ int verify_files(const struct problem *p, const struct source *c, const struct m
                            .comm = comm,
                            .threads = machine->threads,
                            .classes = verify_classes(p, machine)};
-    if (p->scaling.axis)
+    if (problem_scales(p))
         f.standardize = statistics_standardize(p, v->statistics);
     allocate(&f, machine, err);
     if (comm_agree(comm, err) == 0)

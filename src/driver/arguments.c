@@ -38,13 +38,13 @@ static const struct argp_option option_table[] = {
      0},
     {"type-c", KEY(convert_c.type), "d|s|z|c", 0,
      "the type of C in its file: s (complex: c) rounds sums of doubles to floats, once", 0},
-    {0, 0, 0, 0, "Covariance, correlation, kinship (B is A, and one of them transposed)", 2},
-    {"product", KEY(scaling.product), "cov|cor|gram", 0,
+    {0, 0, 0, 0, "Covariance, correlation, kinship", 2},
+    {"product", KEY(scaling.product), "cov|cor|gram|cross-cov|cross-cor", 0,
      "covariances or correlations (divisor n - 1, as in NumPy), or plain products, of the rows of "
-     "A; with --transa T of its columns",
+     "A with each other; cross-: with the rows of B; with --transa T of columns",
      0},
     {"center", KEY(scaling.center), "none|rows|cols", 0,
-     "subtract the mean of each row or column of A, as stored", 0},
+     "subtract the mean of each row or column of A, as stored; of B, too, where it is A", 0},
     {"scale", KEY(scaling.scale), "none|rows|cols", 0,
      "divide each by its standard deviation (divisor n - 1)", 0},
     {"nan", KEY(scaling.missing), "error|mean|zero", 0,
@@ -130,7 +130,7 @@ static const char short_help[] =
     "  --alpha=X, --beta=X    default 1 and 0\n"
     "  --transa=T, --transb=T multiply by the transpose of A, of B\n"
     "  --product=cov|cor|gram covariances, correlations, products of A's rows with\n"
-    "                         each other; with --transa=T of its columns\n"
+    "                         each other, cross-cov|cross-cor with B's; --transa=T\n"
     "  --gpu-memory=SIZE      limit of device memory per rank (default 95 % of free)\n"
     "  --host-memory=SIZE     limit of host memory per rank (default: shares half)\n"
     "  -n, --dry-run          only plan and predict, here or for --machine=FILE.json\n"
@@ -247,14 +247,14 @@ static void name_output(struct parse *p, struct operand_name *output)
         error_add(&p->err, err.code, "--output %s", err.text);
 }
 
-/* B is A, and one of them is transposed: B, so that C is of the rows of A, unless A is.  Of a
- * complex matrix it is conjugated, too. */
+/* B is A, unless there are to be two matrices, and one of them is transposed: B, so that C is of the
+ * rows of A, unless A is.  Of a complex matrix it is conjugated, too. */
 static void name_product(struct parse *p)
 {
     struct options *o = p->options;
     if (o->scaling.product == PRODUCT_PLAIN)
         return;
-    if (!p->b)
+    if (!p->b && !scaling_is_crossed(o->scaling.product))
         p->b = p->a ? p->a : "A";
     if (!o->given.trans_b)
         o->trans[1] = !o->trans[0];
@@ -312,7 +312,7 @@ static void name_files(struct parse *p)
 static void check_standard(struct parse *p)
 {
     const struct options *o = p->options;
-    const bool named = o->scaling.product == PRODUCT_COV || o->scaling.product == PRODUCT_COR;
+    const bool named = scaling_is_statistic(o->scaling.product);
     const bool centers = named || o->scaling.center, changes = centers || o->scaling.scale;
     if (named && o->given.scaling)
         usage_error(p, "--product cov and cor centre the variables, and cor scales them: leave out "

@@ -39,7 +39,7 @@ static void suggest_residues(const struct invocation *c)
     struct spread spread = {0};
     struct error cannot = {0};
     if (!machine->gpu || p->moduli > 0 || problem_is_exact(p) || !problem_reads_ab(p) ||
-        p->scaling.axis)
+        problem_scales(p))
         return;
     other.problem.moduli = ozaki_moduli(p->type, p->complex);
     if (spread_probe(&other.problem, &spread, &cannot))

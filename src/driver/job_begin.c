@@ -34,7 +34,7 @@ static int read_statistics(const struct caller *caller, const struct machine *ma
 static void compare_beside(const struct job *job, struct error *err)
 {
     const struct problem *p = &job->problem;
-    if (job->resumed && (!p->scaling.axis || job->statistics.known) &&
+    if (job->resumed && (!problem_scales(p) || job->statistics.known) &&
         (output_fill_statistics(&job->output, p, err) || output_compare_part(&job->output, p, err)))
         error_add(err, err->code,
                   "what is beside C in %s was damaged or changed; give --restart never to start "

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "error.h"
+#include "first_read.h"
 #include "integer_problem.h"
 #include "job.h"
 #include "magnitude.h"
@@ -10,43 +11,63 @@
 #include "phase.h"
 #include "problem_scaling.h"
 #include "quantity.h"
+#include "text.h"
 
-static const char *name_of(const struct problem *p)
+static const char *name_of(const struct problem *p, enum operand operand)
 {
-    return problem_seen_scaling(p).axis == AXIS_ROWS ? "row" : "column";
+    return problem_seen_scaling(p).axis[operand] == AXIS_ROWS ? "row" : "column";
 }
 
-/* Complain of some lines of A, by the first of them: what they do, and what follows from that. */
-static void warn_of(const char *name, const struct line_count *lines, const char *one,
-                    const char *several, const char *what)
+/* Complain of some lines of an operand, by the first of them: what they do, and what follows. */
+static void warn_of(const char *name, enum operand operand, const struct line_count *lines,
+                    const char *one, const char *several, const char *what)
 {
+    const char letter = "AB"[operand];
     if (lines->count == 1)
-        notice("%s %" PRId64 " of A, counted from 0, %s%s", name, lines->first, one, what);
+        notice("%s %" PRId64 " of %c, counted from 0, %s%s", name, lines->first, letter, one, what);
     else if (lines->count > 1)
-        notice("%" PRId64 " %ss of A, the first of them %s %" PRId64 ", counted from 0, %s%s",
-               lines->count, name, name, lines->first, several, what);
+        notice("%" PRId64 " %ss of %c, the first of them %s %" PRId64 ", counted from 0, %s%s",
+               lines->count, name, letter, name, lines->first, several, what);
 }
 
 /* Where that is not what is expected of a covariance or correlation, say what was done. */
-static void warn(const struct caller *caller, const struct job *job)
+static void warn(const struct caller *caller, const struct job *job, enum operand operand)
 {
     const struct scaling *scaling = &job->problem.scaling;
-    const struct statistics *found = &job->statistics;
-    const char *name = name_of(&job->problem);
+    const char *name = name_of(&job->problem, operand);
+    const int64_t missing = job->statistics.found[operand].missing;
     const bool variables = scaling_lines_are_variables(&job->problem);
-    if (found->missing > 0)
-        caller_print(
-            caller->notes, "Note        %" PRId64 " element%s of A %s NaN, replaced by %s%s\n",
-            found->missing, found->missing == 1 ? "" : "s", found->missing == 1 ? "is" : "are",
-            scaling->missing == MISSING_MEAN ? "the mean of the " : "0",
-            scaling->missing == MISSING_MEAN ? name : "");
+    if (missing > 0)
+        caller_print(caller->notes,
+                     "Note        %" PRId64 " element%s of %c %s NaN, replaced by %s%s\n", missing,
+                     missing == 1 ? "" : "s", "AB"[operand], missing == 1 ? "is" : "are",
+                     scaling->missing == MISSING_MEAN ? "the mean of the " : "0",
+                     scaling->missing == MISSING_MEAN ? name : "");
     if (scaling->scales)
-        warn_of(name, &found->constant, "does not vary", "do not vary",
-                variables ? ": the deviation is 0, and C is NaN there; remove such variables from "
-                            "A, or do not scale: --product cov, or --center alone"
+        warn_of(name, operand, &job->statistics.found[operand].constant, "does not vary",
+                "do not vary",
+                variables ? ": the deviation is 0, and C is NaN there; remove such variables, or "
+                            "do not scale: covariances, or --center alone"
                           : ": the deviation is 0, and nothing is divided by it");
-    warn_of(name, &found->infinite, "has infinite elements", "have infinite elements",
+    warn_of(name, operand, &job->statistics.found[operand].infinite, "has infinite elements",
+            "have infinite elements",
             variables ? ": the mean is NaN, and so is C there" : ": the mean is NaN, and so is C");
+}
+
+static void warn_of_both(const struct caller *caller, const struct job *job)
+{
+    for (enum operand i = 0; i < OPERAND_C && caller->comm->rank == 0; i++)
+        warn(caller, job, i);
+}
+
+/* "12 rows of A and 3 columns of B".  Valid until the next call. */
+static const char *lines_text(const struct problem *p)
+{
+    const int64_t a = scaling_end(p, OPERAND_A), b = scaling_lines(p) - a;
+    const char *const first = text_make("%" PRId64 " %ss of A", a, name_of(p, OPERAND_A));
+    return b == 0 ? first
+                  : text_make("%" PRId64 " %ss of A and %" PRId64 " %ss of B", a,
+                              name_of(p, OPERAND_A), b, name_of(p, OPERAND_B));
 }
 
 /* Read them in a pass over A. */
@@ -54,7 +75,7 @@ static int read_all(const struct caller *caller, const struct machine *machine,
                     const struct job *job, const char *what, struct statistics *statistics,
                     struct error *err)
 {
-    phase_begin(what, problem_bytes(&job->problem, OPERAND_A));
+    phase_begin(what, first_read_bytes(&job->problem));
     if (statistics_open(&job->problem, machine, caller->comm, statistics, err) == 0)
         statistics_read(&job->problem, machine, caller->comm, statistics, err);
     return err->code;
@@ -64,12 +85,13 @@ int job_compare_statistics(const struct caller *caller, const struct machine *ma
                            const struct job *job, struct error *err)
 {
     struct statistics again = {0};
-    if (job->problem.scaling.axis == AXIS_NONE)
+    if (!problem_scales(&job->problem))
         return 0;
     if (read_all(caller, machine, job, "means and deviations, again", &again, err) == 0 &&
         !statistics_equal(&again, &job->statistics))
         error_add(err, EXIT_VERIFY,
-                  "reading A again gave other means or deviations than those used; A, its disk or "
+                  "reading them again gave other means or deviations than those used; a file, its "
+                  "disk or "
                   "the memory may be faulty");
     statistics_free(&again);
     return comm_agree(caller->comm, err);
@@ -79,7 +101,7 @@ int job_begin_statistics(const struct caller *caller, const struct machine *mach
                          struct job *job, struct error *err)
 {
     job->output.statistics = &job->statistics;
-    phase_begin("a sample of A", 0);
+    phase_begin("a sample", 0);
     statistics_open(&job->problem, machine, caller->comm, &job->statistics, err);
     if (job_check_operands(caller, job, err))
         return err->code;
@@ -91,38 +113,32 @@ int job_read_statistics(const struct caller *caller, const struct machine *machi
                         double predicted_s, struct error *err)
 {
     struct statistics *found = &job->statistics;
-    if (job->problem.scaling.axis == AXIS_NONE)
+    if (!problem_scales(&job->problem))
         return 0;
     job->output.statistics = found;
-    read_all(caller, machine, job, "means and deviations of A", found, err);
+    read_all(caller, machine, job, "means and deviations", found, err);
     if (job_check_operands(caller, job, err))
         return err->code;
     phase_end();
     caller_print(caller->details,
-                 "Statistics  means and deviations of %" PRId64
-                 " %ss of A, %s in %s (predicted %s)\n",
-                 found->lines, name_of(&job->problem), quantity_bytes(found->bytes),
+                 "Statistics  means and deviations of %s, %s in %s (predicted %s)\n",
+                 lines_text(&job->problem), quantity_bytes(found->bytes),
                  quantity_time(found->seconds), quantity_time(predicted_s));
-    if (caller->comm->rank == 0)
-        warn(caller, job);
+    warn_of_both(caller, job);
     return 0;
 }
 
 void job_end_statistics(const struct caller *caller, const struct job *job, bool again)
 {
-    const struct statistics *found = &job->statistics;
-    const char *name = name_of(&job->problem);
     caller_print(caller->details,
-                 "Statistics  means and deviations of %" PRId64
-                 " %ss of A, added up while it was read for the product\n",
-                 found->lines, name);
-    if (caller->comm->rank > 0)
-        return;
-    warn(caller, job);
-    if (again)
-        notice("%" PRId64 " %ss of A have a mean or deviation that is far from that of a "
-               "sample, which C was to be computed with; C is computed again without it",
-               found->moved, name);
+                 "Statistics  means and deviations of %s, added up while they were read for the "
+                 "product\n",
+                 lines_text(&job->problem));
+    warn_of_both(caller, job);
+    if (again && caller->comm->rank == 0)
+        notice("%" PRId64 " of %s have a mean or deviation that is far from that of a sample, "
+               "which C was to be computed with; C is computed again without it",
+               job->statistics.moved, lines_text(&job->problem));
 }
 
 int job_measure(const struct caller *caller, const struct machine *machine, const struct job *job,

@@ -86,11 +86,13 @@ void journal_describe(struct journal *journal, const struct file_names *names,
     json_object_set_new(product, "transa", json_string(words[p->trans[0] + p->conjugate[0]]));
     json_object_set_new(product, "transb", json_string(words[p->trans[1] + p->conjugate[1]]));
     json_object_set_new(product, "verify", json_string(options->check.verify ? "on" : "off"));
-    if (p->scaling.axis) {
+    if (problem_scales(p)) {
         const struct scaling *s = &p->scaling;
         json_object_set_new(product, "center", json_string(axis_names[scaling_center(s)]));
         json_object_set_new(product, "scale", json_string(axis_names[scaling_scale(s)]));
         json_object_set_new(product, "nan", json_string(missing_names[s->missing]));
+        if (s->crossed)
+            json_object_set_new(product, "lines of B", json_string(axis_names[s->axis[1]]));
         if (scaling_shifts(p))
             json_object_set_new(product, "shifted", json_true());
     }

@@ -28,24 +28,36 @@ bool output_part_exists(const struct file_names *names, struct error *err)
     return true;
 }
 
-/* NAME_mean and NAME_deviation, beside C of that name, which output_check has found to be short
- * enough. */
-static void describe_vectors(const struct source *c, const struct statistics *statistics,
-                             const struct problem *p, struct format_vector vectors[2])
+enum { VECTORS_MOST = 4 };
+
+/* NAME_mean and NAME_deviation, of A, and NAME_mean_b and NAME_deviation_b, where B has its own:
+ * beside C of that name, which output_check has found to be short enough.  Returns how many. */
+static int describe_vectors(const struct source *c, const struct statistics *statistics,
+                            const struct problem *p, struct format_vector vectors[VECTORS_MOST])
 {
-    const char *const axis = problem_seen_scaling(p).axis == AXIS_ROWS ? "rows" : "columns";
+    const struct scaling scaling = problem_seen_scaling(p);
     const struct {
+        enum operand operand;
         const char *suffix, *what;
         const double *values;
-    } lines[] = {{"_mean", "means", statistics->mean},
-                 {OUTPUT_DEVIATION, "standard deviations (divisor n - 1)", statistics->deviation}};
-    for (int i = 0; i < 2; i++) {
+    } lines[] = {
+        {OPERAND_A, "_mean", "means", statistics->mean},
+        {OPERAND_A, "_deviation", "standard deviations (divisor n - 1)", statistics->deviation},
+        {OPERAND_B, "_mean_b", "means", statistics->mean},
+        {OPERAND_B, OUTPUT_DEVIATION, "standard deviations (divisor n - 1)",
+         statistics->deviation}};
+    const int count = scaling.crossed ? VECTORS_MOST : VECTORS_MOST / 2;
+    for (int i = 0; i < count; i++) {
         struct format_vector *vector = &vectors[i];
-        *vector = (struct format_vector){.values = lines[i].values, .count = statistics->lines};
-        snprintf(vector->statistic, sizeof vector->statistic, "%s of the %s of A", lines[i].what,
-                 axis);
+        const enum operand operand = lines[i].operand;
+        const int64_t first = scaling_first(p, operand);
+        *vector = (struct format_vector){.values = lines[i].values + first,
+                                         .count = scaling_end(p, operand) - first};
+        snprintf(vector->statistic, sizeof vector->statistic, "%s of the %s of %c", lines[i].what,
+                 scaling.axis[operand] == AXIS_ROWS ? "rows" : "columns", "AB"[operand]);
         snprintf(vector->dataset, sizeof vector->dataset, "%s%s", c->dataset, lines[i].suffix);
     }
+    return count;
 }
 
 /* A file that is one matrix holds C alone. */
@@ -58,12 +70,12 @@ static bool has_vectors(const struct source *c)
 static int add_statistics(struct output *output, const struct problem *p, struct error *err)
 {
     const struct source *c = &output->source;
-    struct format_vector vectors[2];
+    struct format_vector vectors[VECTORS_MOST];
     struct source now;
     if (!has_vectors(c))
         return 0;
-    describe_vectors(c, output->statistics, p, vectors);
-    for (int i = 0; i < 2; i++)
+    const int count = describe_vectors(c, output->statistics, p, vectors);
+    for (int i = 0; i < count; i++)
         if (format_of_matrix(&c->matrix)->add_vector(c, &vectors[i], err))
             return err->code;
     if (format_describe(c->file, c->dataset, &now, err) == 0)
@@ -74,13 +86,13 @@ static int add_statistics(struct output *output, const struct problem *p, struct
 int output_compare_statistics(const struct source *c, const struct statistics *statistics,
                               const struct problem *p, bool may_be_alone, struct error *err)
 {
-    struct format_vector vectors[2];
+    struct format_vector vectors[VECTORS_MOST];
     struct format_found found = {.object = FORMAT_DATASET};
     struct error ignored = {0};
-    if (p->scaling.axis == AXIS_NONE || !has_vectors(c))
+    if (!problem_scales(p) || !has_vectors(c))
         return 0;
-    describe_vectors(c, statistics, p, vectors);
-    for (int i = 0; i < 2; i++) {
+    const int count = describe_vectors(c, statistics, p, vectors);
+    for (int i = 0; i < count; i++) {
         if (may_be_alone)
             format_lookup(c->file, vectors[i].dataset, &found, &ignored);
         if (found.object != FORMAT_NOTHING)
@@ -276,11 +288,11 @@ int output_sign(struct output *output, struct error *err)
 int output_fill_statistics(const struct output *output, const struct problem *p, struct error *err)
 {
     const struct source *c = &output->source;
-    struct format_vector vectors[2];
+    struct format_vector vectors[VECTORS_MOST];
     if (!output->statistics || !scaling_shifts(p) || !has_vectors(c) || lend(output, err))
         return err->code;
-    describe_vectors(c, output->statistics, p, vectors);
-    for (int i = 0; i < 2 && !err->code; i++)
+    const int count = describe_vectors(c, output->statistics, p, vectors);
+    for (int i = 0; i < count && !err->code; i++)
         format_of_matrix(&c->matrix)->fill_vector(c, &vectors[i], err);
     return lock_again(output, err);
 }

@@ -30,12 +30,12 @@ int output_sign(struct output *output, struct error *err);
 /* Record the checksum of C in the part file, when all is written and durable. */
 int output_record(const struct output *output, uint64_t checksum, struct error *err);
 
-/* NAME_mean and NAME_deviation are NaN in an output that is created before they are known, as of
+/* NAME_mean, NAME_deviation and those of B are NaN in an output that is created before they are known, as of
  * some products (scaling_shifts): write what they are where they still are NaN. */
 int output_fill_statistics(const struct output *output, const struct problem *p, struct error *err);
 
-/* Compare NAME_mean and NAME_deviation beside C, bit by bit, with the statistics of the problem.
- * Complains (EXIT_VERIFY) where they differ or, unless C `may_be_alone`, are not there. */
+/* Compare them, beside C, bit by bit, with the statistics of the problem.  Complains (EXIT_VERIFY)
+ * where they differ or, unless C `may_be_alone`, are not there. */
 int output_compare_statistics(const struct source *c, const struct statistics *statistics,
                               const struct problem *p, bool may_be_alone, struct error *err);
 

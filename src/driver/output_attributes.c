@@ -41,9 +41,10 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_RELEASE},
         {.name = "identity", .text = attributes->identity},
         {.name = "kernels", .text = attributes->kernels},
-        {.name = s.axis ? "center" : NULL, .text = axis_names[scaling_center(&s)]},
-        {.name = s.axis ? "scale" : NULL, .text = axis_names[scaling_scale(&s)]},
-        {.name = s.axis ? "nan" : NULL, .text = missing_names[s.missing]},
+        {.name = s.axis[0] ? "center" : NULL, .text = axis_names[scaling_center(&s)]},
+        {.name = s.axis[0] ? "scale" : NULL, .text = axis_names[scaling_scale(&s)]},
+        {.name = s.axis[0] ? "nan" : NULL, .text = missing_names[s.missing]},
+        {.name = s.crossed ? "lines_b" : NULL, .text = axis_names[s.axis[1]]},
         {.name = p->lower ? "triangle" : NULL, .text = "lower"},
         {.name = p->symmetric && p->complex ? "symmetry" : NULL,
          .text = problem_is_hermitian(p) ? "Hermitian" : "symmetric"},
@@ -107,9 +108,9 @@ void output_compare_attributes(const struct recall *recall, const struct options
                                const struct problem *p, struct error *err)
 {
     /* All else depends on how it was multiplied, or on where the operands were. */
-    static const char *const decided[] = {"formula",   "alpha",  "beta",  "alpha_imag",
-                                          "beta_imag", "center", "scale", "triangle",
-                                          "symmetry",  "nan",    "sums",  NULL};
+    static const char *const decided[] = {"formula", "alpha", "beta",     "alpha_imag", "beta_imag",
+                                          "center",  "scale", "triangle", "symmetry",   "nan",
+                                          "lines_b", "sums",  NULL};
     struct output_attributes expected;
     struct format_value values[ATTRIBUTES] = {0};
     if (!recall->ours)
@@ -390,6 +391,7 @@ static void recall_standard(const struct recall *recall, struct options *o)
         return;
     o->scaling.center = o->scaling.center ? o->scaling.center : scaling_center(&recall->scaling);
     o->scaling.scale = o->scaling.scale ? o->scaling.scale : scaling_scale(&recall->scaling);
+    o->scaling.crossed = recall->scaling.crossed;
     o->scaling.missing = o->given.missing ? o->scaling.missing : recall->scaling.missing;
 }
 
@@ -399,13 +401,14 @@ void output_compare_standard(const struct recall *recall, const struct problem *
     const struct scaling *made = &recall->scaling, now = problem_seen_scaling(p);
     if (!recall->ours)
         return;
-    if (made->axis != now.axis || made->centers != now.centers || made->scales != now.scales ||
-        (made->axis && made->missing != now.missing))
+    if (made->axis[0] != now.axis[0] || made->crossed != now.crossed ||
+        made->centers != now.centers || made->scales != now.scales ||
+        (made->axis[0] && made->missing != now.missing))
         error_add(err, EXIT_INPUT,
-                  "C was made with --center %s --scale %s --nan %s, not with the options given "
+                  "C was made with --center %s --scale %s --nan %s%s, not with the options given "
                   "now: leave these and --product out",
                   axis_names[scaling_center(made)], axis_names[scaling_scale(made)],
-                  missing_names[made->missing]);
+                  missing_names[made->missing], made->crossed ? " of both A and B" : "");
     else if (recall->has_alpha && recall->alpha != p->alpha)
         error_add(err, EXIT_INPUT,
                   "C was made with --alpha %.15g, and --product asks for %.15g: leave it out",
@@ -442,22 +445,17 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         CENTER,
         SCALE,
         MISSING,
+        LINES_B,
         SUMS
     };
     struct format_value values[] = {
-        [ALPHA] = {.name = "alpha"},
-        [BETA] = {.name = "beta"},
-        [ALPHA_I] = {.name = "alpha_imag"},
-        [BETA_I] = {.name = "beta_imag"},
-        [FORMULA] = {.name = "formula"},
-        [CHECKSUM] = {.name = FORMAT_CHECKSUM},
-        [KERNELS] = {.name = "kernels"},
-        [TRIANGLE] = {.name = "triangle"},
-        [CENTER] = {.name = "center"},
-        [SCALE] = {.name = "scale"},
-        [MISSING] = {.name = "nan"},
-        [SUMS] = {.name = "sums"},
-        {.name = NULL},
+        [ALPHA] = {.name = "alpha"},        [BETA] = {.name = "beta"},
+        [ALPHA_I] = {.name = "alpha_imag"}, [BETA_I] = {.name = "beta_imag"},
+        [FORMULA] = {.name = "formula"},    [CHECKSUM] = {.name = FORMAT_CHECKSUM},
+        [KERNELS] = {.name = "kernels"},    [TRIANGLE] = {.name = "triangle"},
+        [CENTER] = {.name = "center"},      [SCALE] = {.name = "scale"},
+        [MISSING] = {.name = "nan"},        [LINES_B] = {.name = "lines_b"},
+        [SUMS] = {.name = "sums"},          {.name = NULL},
     };
     struct stat status;
     if (!file_leads(o->output.file, &status, err))
@@ -483,7 +481,8 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall->has_alpha = values[ALPHA].found;
     recall->alpha = values[ALPHA].number;
     recall->scaling =
-        (struct scaling){.axis = center ? center : scale,
+        (struct scaling){.axis = {center ? center : scale},
+                         .crossed = values[LINES_B].found,
                          .centers = center != AXIS_NONE,
                          .scales = scale != AXIS_NONE,
                          .missing = (enum missing)recall_word(&values[MISSING], missing_names)};

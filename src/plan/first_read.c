@@ -16,8 +16,11 @@ static const double addition_s = 2.6e-9; /* an element to exact sums, a thread o
 
 static bool may_be_product(const struct problem *p)
 {
+    const bool whole = p->scaling.crossed
+                           ? p->m + p->n == scaling_lines(p) && p->held[OPERAND_A] == p->type
+                           : problem_is_triangle(p) && p->n == p->n_whole;
     return scaling_shifts(p) && scaling_lines(p) <= LINES_MOST && p->held[OPERAND_B] == p->type &&
-           problem_is_triangle(p) && p->n == p->n_whole;
+           whole;
 }
 
 bool first_read_is_product(const struct problem *p, const struct plan *plan)
@@ -28,8 +31,9 @@ bool first_read_is_product(const struct problem *p, const struct plan *plan)
 int first_read_copies(const struct problem *p, int readers)
 {
     const size_t one = (size_t)scaling_lines(p) * sizeof(struct moments);
-    return p->scaling.axis == AXIS_ROWS ? 1
-                                        : 1 + (int)min_i64(readers, COPIES_BYTES / (int64_t)one);
+    const bool are_rows =
+        p->scaling.axis[OPERAND_A] == AXIS_ROWS && p->scaling.axis[OPERAND_B] == AXIS_ROWS;
+    return are_rows ? 1 : 1 + (int)min_i64(readers, COPIES_BYTES / (int64_t)one);
 }
 
 size_t first_read_product_bytes(const struct problem *p, int readers)
@@ -43,8 +47,7 @@ size_t first_read_product_bytes(const struct problem *p, int readers)
 /* Numbers that are added up. */
 static double added(const struct problem *p)
 {
-    return p->scaling.axis == AXIS_NONE ? 0
-                                        : (double)scaling_lines(p) * (double)scaling_elements(p);
+    return (double)scaling_lines(p) * (double)scaling_elements(p);
 }
 
 double first_read_bytes(const struct problem *p)

@@ -7,6 +7,7 @@
 
 #include "error.h"
 #include "options.h"
+#include "problem_scaling.h"
 #include "text.h"
 
 static const double most_of_double = 0x1p53; /* up to which all integers are doubles */
@@ -87,8 +88,7 @@ static bool names_kernels(const struct options *o)
 
 static bool changes_a(const struct options *o)
 {
-    return o->scaling.center || o->scaling.scale || o->scaling.product == PRODUCT_COV ||
-           o->scaling.product == PRODUCT_COR;
+    return o->scaling.center || o->scaling.scale || scaling_is_statistic(o->scaling.product);
 }
 
 /* Whether a C of integers is asked for and there is none; complains. */

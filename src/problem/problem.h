@@ -49,7 +49,7 @@ struct problem {
     bool conjugate[2];      /* likewise */
     bool symmetric;         /* op(B) is op(A)'s transpose, or conjugate one (triangle.h) */
     bool lower;             /* of that, C is 0 above the diagonal */
-    struct scaling scaling; /* what op(A) is changed to before, and op(B) with it */
+    struct scaling scaling; /* what op(A) and op(B) are changed to before */
     int moduli;             /* of a product in residues (ozaki.h); 0: it is no such product */
     double alpha, beta, alpha_i, beta_i; /* _i: their imaginary parts */
     struct matrix matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
@@ -67,8 +67,15 @@ static inline bool problem_seen_trans(const struct problem *p, enum operand oper
 static inline struct scaling problem_seen_scaling(const struct problem *p)
 {
     struct scaling seen = p->scaling;
-    seen.axis = axis_seen(seen.axis, p->matrix[OPERAND_A].turned);
+    for (enum operand i = 0; i < OPERAND_C; i++)
+        seen.axis[i] = axis_seen(seen.axis[i], p->matrix[i].turned);
     return seen;
+}
+
+/* Whether it is a centred or scaled product. */
+static inline bool problem_scales(const struct problem *p)
+{
+    return p->scaling.axis[OPERAND_A] != AXIS_NONE;
 }
 
 /* All of it is of one type. */

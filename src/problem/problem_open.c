@@ -214,8 +214,8 @@ static int moduli_of(const struct options *options, enum scalar type, bool compl
 /* Of the files, which may have the transposes of what users see. */
 static void turn_operands(struct problem *p)
 {
-    p->scaling.axis = axis_seen(p->scaling.axis, p->matrix[OPERAND_A].turned);
     for (enum operand i = 0; i < OPERAND_C; i++) {
+        p->scaling.axis[i] = axis_seen(p->scaling.axis[i], p->matrix[i].turned);
         p->trans[i] = problem_seen_trans(p, i);
         p->matrix[i] = p->sources[i].matrix;
     }
@@ -290,11 +290,9 @@ int problem_open(const struct options *options, struct source sources[OPERAND_CO
     check_scalar(p, "beta", p->beta, err);
     check_scalar(p, "alpha", p->alpha_i, err);
     check_scalar(p, "beta", p->beta_i, err);
-    if (options->scaling.product == PRODUCT_PLAIN && !options->scaling.center &&
-        !options->scaling.scale)
+    if (scaling_is_of_any(&options->scaling, p))
         check_shapes(p, p->trans[1] ? matrix_cols(b) : b->rows, err);
-    scaling_choose(&options->scaling, options->given.b, p,
-                   err); /* which is of one matrix, whatever the shapes are */
+    scaling_choose(&options->scaling, options->given.b, p, err);
     set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,

@@ -66,10 +66,14 @@ static void print_operand(FILE *out, const struct problem *p, enum operand opera
 static void print_standard(FILE *out, const struct problem *p)
 {
     const struct scaling s = problem_seen_scaling(p);
-    if (s.axis == AXIS_NONE)
+    if (!problem_scales(p))
         return;
-    fprintf(out, "            A's %s are %s%s%s before; NaN is %s\n",
-            s.axis == AXIS_ROWS ? "rows" : "columns", s.centers ? "centred" : "",
+    fprintf(out, "            A's %s%s are %s%s%s before; NaN is %s\n",
+            s.axis[0] == AXIS_ROWS ? "rows" : "columns",
+            !s.crossed                  ? ""
+            : s.axis[1] == AXIS_ROWS ? " and B's rows"
+                                     : " and B's columns",
+            s.centers ? "centred" : "",
             s.centers && s.scales ? " and " : "", s.scales ? "scaled" : "",
             s.missing == MISSING_ERROR  ? "refused"
             : s.missing == MISSING_MEAN ? "taken for the mean"

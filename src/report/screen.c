@@ -90,8 +90,11 @@ static void write_factor(FILE *out, const struct problem *p, enum operand operan
 static void write_scaling(FILE *out, const struct problem *p)
 {
     const struct scaling s = problem_seen_scaling(p);
-    if (s.axis != AXIS_NONE)
-        fprintf(out, ", %s of A %s%s%s", s.axis == AXIS_ROWS ? "rows" : "columns",
+    if (problem_scales(p))
+        fprintf(out, ", %s of A%s %s%s%s", s.axis[0] == AXIS_ROWS ? "rows" : "columns",
+                !s.crossed               ? ""
+                : s.axis[1] == AXIS_ROWS ? " and rows of B"
+                                         : " and columns of B",
                 s.centers ? "centred" : "", s.centers && s.scales ? " and " : "",
                 s.scales ? "scaled" : "");
 }

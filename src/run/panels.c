@@ -181,13 +181,13 @@ bool panels_come(const struct panels *p, const struct reach *reach)
            (!brings_both(p) || has_buffer(p, OPERAND_A, comes));
 }
 
-int panels_standardize(struct panels *p, const struct device_matrix *matrix,
+int panels_standardize(struct panels *p, enum operand operand, const struct device_matrix *matrix,
                        const struct block *block, struct error *err)
 {
     const struct block *whole = &matrix->block, part = block_common(whole, block);
-    if (p->problem->scaling.axis == AXIS_NONE || block_empty(&part))
+    if (p->problem->scaling.axis[operand] == AXIS_NONE || block_empty(&part))
         return 0;
-    struct standardize s = statistics_part(&p->standardize, &part);
+    struct standardize s = statistics_part(p->problem, &p->standardize, operand, &part);
     s.matrix = device_matrix_at(matrix, part.row - whole->row, part.col - whole->col);
     s.ld = matrix->ld;
     return p->device->standardize(p->device, &s, err);
@@ -228,7 +228,8 @@ int panels_warm_up(struct panels *p, const struct block *tile, int64_t slab, str
         feed->factor.block = schedule_factor(p->problem, p->plan, i, tile, slab);
         struct block element = {panel->block.row, panel->block.col, 1, problem_width(p->problem)};
         if (embed(p, i, &element, err) ||
-            (i == OPERAND_B && panels_standardize(p, panels_factor(p, i), &element, err)))
+            (p->feeds[i].buffers > 0 &&
+             panels_standardize(p, i, panels_factor(p, i), &element, err)))
             return err->code;
     }
     return 0;
@@ -262,7 +263,8 @@ int panels_prepare(struct panels *p, enum operand operand, struct error *err)
     while (panel->prepared < comes->parts) {
         struct block part = next_part(panel, comes, &cut);
         if (embed(p, operand, &part, err) ||
-            panels_standardize(p, panels_factor(p, operand), &part, err)) /* of real matrices */
+            panels_standardize(p, operand, panels_factor(p, operand), &part,
+                               err)) /* of real ones */
             return err->code;
     }
     return 0;

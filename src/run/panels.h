@@ -102,8 +102,9 @@ int panels_warm_up(struct panels *panels, const struct block *tile, int64_t slab
 
 /* What a matrix on the device has of a block of the file becomes what is multiplied (scaling.h).
  * Does nothing where the problem is not scaled. */
-int panels_standardize(struct panels *panels, const struct device_matrix *matrix,
-                       const struct block *block, struct error *err);
+int panels_standardize(struct panels *panels, enum operand operand,
+                       const struct device_matrix *matrix, const struct block *block,
+                       struct error *err);
 
 /* All products that read the current panels are enqueued. */
 int panels_release(struct panels *panels, struct error *err);

@@ -70,7 +70,7 @@ static void *carve_memory(struct run *run)
         run->drain.c0[i] = carve(run, plan->slot_bytes);
     if (p->symmetric)
         run->drain.mirror = carve(run, plan->slot_bytes);
-    for (int i = 0; i < 4 && p->scaling.axis; i++)
+    for (int i = 0; i < 4 && problem_scales(p); i++)
         if (i < 2 ? p->scaling.centers : p->scaling.scales && (i < 3 || scaling_shifts(p)))
             run->lines.vectors[i] = carve(run, plan_line_bytes(p));
     if (p->moduli > 0)
@@ -97,8 +97,8 @@ static int read_slot(void *context, const struct slot *slot, struct error *err)
         cache_abort(&run->cache);
     else if (t->kept >= 0)
         cache_put(&run->cache, t, slot->memory);
-    if (!code && run->lines.census && t->operand == OPERAND_B &&
-        !census_add(run->lines.census, &t->block, slot->memory))
+    if (!code && run->lines.census && t->operand != OPERAND_C &&
+        !census_add(run->lines.census, t->operand, &t->block, slot->memory))
         census_complain(run->lines.census, err);
     return err->code;
 }
@@ -211,12 +211,14 @@ int run_recentre(struct run *run, struct error *err)
     const struct statistics *statistics = run->lines.statistics;
     if (!scaling_shifts(p))
         return 0;
+    const double *offset = run->lines.vectors[1], *spread = run->lines.vectors[3];
+    const int64_t b = scaling_first(p, OPERAND_B);
     run->drain.recentre = (struct recentre){.type = p->type,
                                             .count = (double)scaling_elements(p),
-                                            .row_offset = run->lines.vectors[1],
-                                            .col_offset = run->lines.vectors[1],
-                                            .row_deviation = run->lines.vectors[3],
-                                            .col_deviation = run->lines.vectors[3]};
+                                            .row_offset = offset,
+                                            .col_offset = offset + b,
+                                            .row_deviation = spread,
+                                            .col_deviation = spread ? spread + b : NULL};
     return send_lines(run, statistics->offset, run->lines.vectors[1], err) ||
                    send_lines(run, statistics->spread, run->lines.vectors[3], err)
                ? err->code
@@ -227,7 +229,7 @@ int run_recentre(struct run *run, struct error *err)
 static int open_census(struct run *run, struct error *err)
 {
     const struct problem *p = run->problem;
-    if (p->scaling.axis == AXIS_NONE || run->lines.statistics->known)
+    if (!problem_scales(p) || run->lines.statistics->known)
         return 0;
     const int readers = run->plan->readers;
     run->lines.census =
@@ -240,7 +242,7 @@ static int open_census(struct run *run, struct error *err)
 static int open_standard(struct run *run, struct error *err)
 {
     struct standardize *s = &run->panels.standardize;
-    if (run->problem->scaling.axis == AXIS_NONE)
+    if (!problem_scales(run->problem))
         return 0;
     *s = statistics_shifted(run->problem, run->lines.statistics);
     if (send_lines(run, s->mean, run->lines.vectors[0], err) ||
