@@ -65,6 +65,13 @@ double first_read_seconds(const struct problem *p, const struct machine *m)
            added(p) * addition_s / ((double)m->ranks * m->threads);
 }
 
+double first_read_needless(const struct problem *p, const struct plan *plan,
+                           const struct machine *m)
+{
+    const bool could = may_be_product(p) && !p->continues;
+    return could && !first_read_is_product(p, plan) ? first_read_seconds(p, m) : 0;
+}
+
 double first_read_addition(const struct problem *p)
 {
     return addition_s / (double)scalar_size(p->type);

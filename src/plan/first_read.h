@@ -22,5 +22,9 @@ size_t first_read_product_bytes(const struct problem *p, int readers);
 double first_read_bytes(const struct problem *p);
 double first_read_seconds(const struct problem *p, const struct machine *machine);
 
+/* The same where another plan could do without it; otherwise 0. */
+double first_read_needless(const struct problem *p, const struct plan *plan,
+                           const struct machine *machine);
+
 /* Seconds that a thread takes to add up what it has read, a byte. */
 double first_read_addition(const struct problem *p);

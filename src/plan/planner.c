@@ -5,6 +5,7 @@
 
 #include "embedding.h"
 #include "error.h"
+#include "first_read.h"
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
@@ -68,7 +69,8 @@ static double steps_cost(const struct query *q, const struct plan *plan)
 }
 
 /* What is to be least: the roofline, which counts twice, and that under lower rates; steps that are
- * too many or too small; among plans that are as good, a little of the reading. */
+ * too many or too small; a pass before that need not be; among plans that are as good, a little of
+ * the reading. */
 static double judge(const struct query *q, struct plan *plan)
 {
     struct machine slow = slower(q->machine);
@@ -76,6 +78,7 @@ static double judge(const struct query *q, struct plan *plan)
     plan_roofline(&(struct query){q->p, &slow, q->request}, &slowed);
     plan_roofline(q, plan);
     return (2 * plan->roofline.seconds + slowed.roofline.seconds) / 3 + steps_cost(q, plan) +
+           first_read_needless(q->p, plan, q->machine) +
            (q->machine->files_in_memory ? 0.01 : 0.1) * plan->roofline.link_s[STAGE_READ];
 }
 

@@ -92,7 +92,7 @@ double plan_read_rate(const struct problem *p, const struct machine *machine,
                       const struct plan *plan, enum operand operand)
 {
     const double rate = reading_rate(p, machine, plan, operand);
-    return operand != OPERAND_B || !first_read_is_product(p, plan)
+    return operand == OPERAND_C || !first_read_is_product(p, plan)
                ? rate
                : 1 / (1 / rate + means_seconds(p, machine, plan));
 }

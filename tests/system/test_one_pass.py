@@ -34,7 +34,7 @@ def test_it_is_read_once_or_twice_with_the_same_bits(tmp_path, device, product, 
 def test_the_run_says_so(tmp_path):
     source = make(tmp_path / "input.h5", far(300, 40))
     done = run("dgemm_ooc", source, "--product", "cov", *TALL, "-v")
-    assert "deviations of 40 columns of A, added up while it was read for the product" in done.stdout
+    assert "deviations of 40 columns of A, added up while they were read for the product" in done.stdout
     assert "before: means" not in done.stdout
 
 

@@ -71,7 +71,7 @@ def live(source, *options, ranks=0, **env):
 def test_means_and_the_full_check_tell_what_is_left(tmp_path, ranks):
     source = scattered(tmp_path / "input.h5", A=random((1000, 2000)))
     err = live(source, "--product", "cov", "--nan", "mean", "--verify", "full", ranks=ranks, **LATE)
-    means, product, again, check = follow(err, "means and deviations of A", "product", "means and deviations, again",
+    means, product, again, check = follow(err, "means and deviations", "product", "means and deviations, again",
                                           "full check of the files")
     assert product.percents[0] == 0
     for phase in means, again, check:
@@ -143,4 +143,4 @@ def test_a_long_call_tells_how_long_it_lasts(tmp_path):
 def test_one_rank_tells(tmp_path):
     """Others would begin each phase once more."""
     source = scattered(tmp_path / "input.h5", A=random((1000, 2000)))
-    follow(live(source, "--product", "cov", "--nan", "mean", ranks=3, **LATE), "means and deviations of A", "product")
+    follow(live(source, "--product", "cov", "--nan", "mean", ranks=3, **LATE), "means and deviations", "product")

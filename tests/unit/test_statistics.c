@@ -23,7 +23,8 @@ static struct problem make_problem(const struct format_layout *layout, enum axis
     struct error err = {0};
     void *file;
     struct block all = {.rows = ROWS, .cols = COLS};
-    struct problem p = {.scaling = {.axis = axis, .centers = true, .missing = MISSING_MEAN}};
+    struct problem p = {
+        .scaling = {.axis = {axis, axis}, .centers = true, .missing = MISSING_MEAN}};
     problem_set_type(&p, SCALAR_DOUBLE);
     static struct source a;
     a = matrix("a.h5", ROWS, COLS, SCALAR_DOUBLE);
@@ -40,7 +41,7 @@ static struct problem make_problem(const struct format_layout *layout, enum axis
 
 static void check_lines(const struct problem *p, const struct statistics *s)
 {
-    bool rows = p->scaling.axis == AXIS_ROWS;
+    bool rows = p->scaling.axis[OPERAND_A] == AXIS_ROWS;
     int64_t missing = 0;
     assert_int_equal(s->lines, rows ? ROWS : COLS);
     for (int64_t line = 0; line < s->lines; line++) {
@@ -53,7 +54,7 @@ static void check_lines(const struct problem *p, const struct statistics *s)
         assert_true(s->mean[line] == mean.mean && s->rest[line] == mean.rest);
         assert_true(s->deviation[line] == deviation);
     }
-    assert_int_equal(s->missing, missing);
+    assert_int_equal(s->found[OPERAND_A].missing, missing);
     assert_true(s->bytes == sizeof data);
 }
 
@@ -133,7 +134,7 @@ static struct problem shifted_problem(enum axis axis)
  * lines become are those of lines. */
 static void check_shifted(const struct problem *p, const struct statistics *s)
 {
-    const bool rows = p->scaling.axis == AXIS_ROWS;
+    const bool rows = p->scaling.axis[OPERAND_A] == AXIS_ROWS;
     int exponent;
     for (int64_t line = 0; line < s->lines; line++) {
         bool found = false;
@@ -174,14 +175,14 @@ static void test_parts_in_any_order_make_no_difference(void **state)
                                             min_i64(SIDE, COLS - col)};
                 for (int64_t at = 0; at < block.rows * block.cols; at++)
                     part[at] = data[row + at / block.cols][col + at % block.cols];
-                assert_true(census_add(census, &block, part));
+                assert_true(census_add(census, OPERAND_A, &block, part));
             }
         succeed(census_finish(census, &parts, &err), &err);
         assert_true(statistics_equal(&pass, &parts));
         assert_memory_equal(pass.shift, parts.shift, 4 * (size_t)pass.lines * sizeof(double));
         census_begin(census, 0, parts.lines);
         assert_int_equal(census_finish(census, &parts, &err), EXIT_RUNTIME);
-        complained(&err, EXIT_RUNTIME, "not every element of A was added up once");
+        complained(&err, EXIT_RUNTIME, "not every element was added up once");
         census_close(census);
         statistics_free(&pass);
         statistics_free(&parts);

@@ -29,12 +29,12 @@ options         Further words of the command line.
 All errors are an Error, but for TypeErrors.  The texts name options of the program: --type is
 dtype here, --force is overwrite, --output is out, and --transa is trans_a.
 """
-from ._api import check, corrcoef, cov, gram, matmul, plan
+from ._api import check, corrcoef, cov, cross_corrcoef, cross_cov, gram, matmul, plan
 from ._errors import (CheckError, Error, InputError, NotCheckedWarning, ResourceError, Stopped,
                       UsageError)
 from ._result import Plan, Result
 from ._version import __version__
 
 __all__ = ["CheckError", "Error", "InputError", "NotCheckedWarning", "Plan", "ResourceError",
-           "Result", "Stopped", "UsageError", "__version__", "check", "corrcoef", "cov", "gram",
-           "matmul", "plan"]
+           "Result", "Stopped", "UsageError", "__version__", "check", "corrcoef", "cov",
+           "cross_corrcoef", "cross_cov", "gram", "matmul", "plan"]

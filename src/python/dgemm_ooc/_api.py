@@ -27,8 +27,8 @@ _TYPES = {"f8": "d", "f4": "s", "c16": "z", "c8": "c"}
 @product
 def matmul(a: Operand, b: Operand, /, out: Output = None, *, alpha: Scalar = 1.0,
            beta: Scalar = 0.0, c: Optional[Operand] = None, trans_a: Trans = False,
-           trans_b: Trans = False, dtype: Optional[DTypeLike] = None,
-           **run: Unpack[Run]) -> Request:
+           trans_b: Trans = False, center: Optional[str] = None, scale: Optional[str] = None,
+           dtype: Optional[DTypeLike] = None, **run: Unpack[Run]) -> Request:
     """The product alpha op(A) op(B) + beta C.  Blocks until it is complete.
 
     Parameters
@@ -40,6 +40,8 @@ def matmul(a: Operand, b: Operand, /, out: Output = None, *, alpha: Scalar = 1.0
     alpha, beta : numbers
     c : the matrix of m x n elements to add, if beta is not 0
     trans_a, trans_b : False or "N" as it is, True or "T" transposed, "C" conjugate transposed
+    center : "rows" or "cols": subtract the mean of each row or column of A first
+    scale : "rows" or "cols": then divide by its standard deviation, with the divisor n - 1
     dtype : float64, float32, complex128 or complex64, to which operands are converted
         Needed if they differ in type.  Without it the products of integers are exact, as int64.
     **run : see help(dgemm_ooc)
@@ -66,10 +68,12 @@ def matmul(a: Operand, b: Operand, /, out: Output = None, *, alpha: Scalar = 1.0
     """
     if c is None and beta != 0:
         raise UsageError(f"beta={beta} needs the matrix to add, c=")
-    left, turn_a = matrix(a, "a").laid_out(_trans("trans_a", trans_a))
+    asked = _trans("trans_a", trans_a)
+    left, turn_a = matrix(a, "a").laid_out(asked)
     right, turn_b = matrix(b, "b").laid_out(_trans("trans_b", trans_b))
     words = ["--transa", turn_a, "--transb", turn_b, "--alpha", _scalar("alpha", alpha),
-             "--beta", _scalar("beta", beta), *_type(dtype)]
+             "--beta", _scalar("beta", beta), *_type(dtype),
+             *_scaling(center, scale, turn_a != asked)]
     matrices = [left, right] + ([] if c is None else [matrix(c, "c")])
 
     def size() -> Tuple[int, int]:
@@ -195,6 +199,67 @@ def corrcoef(x: Operand, /, out: Output = None, *, rowvar: bool = True,
     return _symmetric("cor", matrix(x, "x"), 1 if rowvar else 0, _type(dtype), out, run)
 
 
+@product
+def cross_cov(x: Operand, y: Operand, /, out: Output = None, *, rowvar: bool = True,
+              dtype: Optional[DTypeLike] = None, **run: Unpack[Run]) -> Request:
+    """The covariances of each variable of x with each of y, over the same observations.
+
+    numpy.cov(x, y) has them beside those within x and within y.  Blocks until all are there.
+
+    Parameters
+    ----------
+    x, y : matrices of real numbers, with as many observations
+    out, rowvar, dtype, **run : see cov
+
+    Returns
+    -------
+    Result
+        A row for each variable of x, and a column for each of y.  The means are beside C in its
+        file, as C_mean and C_mean_b.
+
+    Raises
+    ------
+    the same as matmul
+
+    Examples
+    --------
+    >>> x, y = numpy.random.rand(20, 100), numpy.random.rand(30, 100)
+    >>> numpy.allclose(dgemm_ooc.cross_cov(x, y), numpy.cov(x, y)[:20, 20:])
+    True
+    """
+    return _crossed("cross-cov", x, y, out, rowvar, dtype, run)
+
+
+@product
+def cross_corrcoef(x: Operand, y: Operand, /, out: Output = None, *, rowvar: bool = True,
+                   dtype: Optional[DTypeLike] = None, **run: Unpack[Run]) -> Request:
+    """The correlations of each variable of x with each of y, over the same observations.
+
+    Blocks until all are there.
+
+    Parameters
+    ----------
+    x, y, out, rowvar, dtype, **run : see cross_cov
+
+    Returns
+    -------
+    Result
+        Also C_deviation and C_deviation_b are beside C in its file.
+
+    Raises
+    ------
+    the same as matmul
+
+    Examples
+    --------
+    >>> x, y = numpy.random.rand(100, 20), numpy.random.rand(100, 30)
+    >>> both = numpy.corrcoef(x, y, rowvar=False)
+    >>> numpy.allclose(dgemm_ooc.cross_corrcoef(x, y, rowvar=False), both[:20, 20:])
+    True
+    """
+    return _crossed("cross-cor", x, y, out, rowvar, dtype, run)
+
+
 def plan(function: Callable[..., Result], /, *operands: Any, **keywords: Any) -> Plan:
     """What a call would do, and how long it would take.  Nothing is multiplied.
 
@@ -265,15 +330,31 @@ def _symmetric(kind: str, item: Any, axis: int, words: List[str], out: Output, r
     trans = "N" if axis else "T"
     complex_array = item.array is not None and item.array.dtype.kind == "c"
     stored, turn = (item, trans) if complex_array else item.laid_out(trans)
-    words = ["--product", kind, "--transa", turn, *words]
-    for option, value in (("--center", center), ("--scale", scale)):
-        if value is not None:
-            swapped = {"rows": "cols", "cols": "rows"} if turn != trans else {}
-            words += [option, swapped.get(value, value)]
+    words = ["--product", kind, "--transa", turn, *words, *_scaling(center, scale, turn != trans)]
 
     def size() -> Tuple[int, int]:
         return (item.shape[1 - axis],) * 2
     return Request((stored,), words, out, run, size)
+
+
+def _crossed(kind: str, x: Operand, y: Operand, out: Output, rowvar: bool,
+             dtype: Optional[DTypeLike], run: Run) -> Request:
+    """A product of the variables of two matrices; arrays in columns are written as rows."""
+    left, turn_x = matrix(x, "x").laid_out("N" if rowvar else "T")
+    right, turn_y = matrix(y, "y").laid_out("T" if rowvar else "N")
+    words = ["--product", kind, "--transa", turn_x, "--transb", turn_y, *_type(dtype)]
+
+    def size() -> Tuple[int, int]:
+        return left.shape[turn_x != "N"], right.shape[turn_y == "N"]
+    return Request((left, right), words, out, run, size)
+
+
+def _scaling(center: Optional[str], scale: Optional[str], turned: bool) -> List[str]:
+    """The options, of the axes of a matrix that is written as its transpose if `turned`."""
+    swapped = {"rows": "cols", "cols": "rows"} if turned else {}
+    given = (("--center", center), ("--scale", scale))
+    return [word for option, axis in given if axis is not None
+            for word in (option, swapped.get(axis, axis))]
 
 
 def _axis(axis: int) -> int:
