@@ -247,7 +247,7 @@ static void name_output(struct parse *p, struct operand_name *output)
         error_add(&p->err, err.code, "--output %s", err.text);
 }
 
-/* B is A, unless there are to be two matrices, and one of them is transposed: B, so that C is of the
+/* B is A, unless there are to be two matrices.  One of them is transposed: B, so that C is of the
  * rows of A, unless A is.  Of a complex matrix it is conjugated, too. */
 static void name_product(struct parse *p)
 {

@@ -59,7 +59,8 @@ static void look_back(const struct options *o, struct job *job, struct error *er
 static int choose_moduli(const struct caller *caller, struct problem *p, struct error *err)
 {
     struct spread spread;
-    if (p->moduli == 0 || !problem_reads_ab(p) || problem_scales(p) || spread_probe(p, &spread, err))
+    if (p->moduli == 0 || !problem_reads_ab(p) || problem_scales(p) ||
+        spread_probe(p, &spread, err))
         return err->code;
     if (caller->options->moduli == 0)
         p->moduli = spread.moduli > 0 ? spread.moduli : RESIDUES_MOST;

@@ -47,7 +47,7 @@ static void warn(const struct caller *caller, const struct job *job, enum operan
         warn_of(name, operand, &job->statistics.found[operand].constant, "does not vary",
                 "do not vary",
                 variables ? ": the deviation is 0, and C is NaN there; remove such variables, or "
-                            "do not scale: covariances, or --center alone"
+                            "do not scale: --product cov or cross-cov, or --center alone"
                           : ": the deviation is 0, and nothing is divided by it");
     warn_of(name, operand, &job->statistics.found[operand].infinite, "has infinite elements",
             "have infinite elements",

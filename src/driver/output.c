@@ -44,7 +44,7 @@ static int describe_vectors(const struct source *c, const struct statistics *sta
         {OPERAND_A, "_mean", "means", statistics->mean},
         {OPERAND_A, "_deviation", "standard deviations (divisor n - 1)", statistics->deviation},
         {OPERAND_B, "_mean_b", "means", statistics->mean},
-        {OPERAND_B, OUTPUT_DEVIATION, "standard deviations (divisor n - 1)",
+        {OPERAND_B, OUTPUT_DEVIATION_B, "standard deviations (divisor n - 1)",
          statistics->deviation}};
     const int count = scaling.crossed ? VECTORS_MOST : VECTORS_MOST / 2;
     for (int i = 0; i < count; i++) {

@@ -30,8 +30,8 @@ int output_sign(struct output *output, struct error *err);
 /* Record the checksum of C in the part file, when all is written and durable. */
 int output_record(const struct output *output, uint64_t checksum, struct error *err);
 
-/* NAME_mean, NAME_deviation and those of B are NaN in an output that is created before they are known, as of
- * some products (scaling_shifts): write what they are where they still are NaN. */
+/* NAME_mean, NAME_deviation and those of B are NaN in an output that is created before they are
+ * known, as of some products (scaling_shifts): write what they are where they still are NaN. */
 int output_fill_statistics(const struct output *output, const struct problem *p, struct error *err);
 
 /* Compare them, beside C, bit by bit, with the statistics of the problem.  Complains (EXIT_VERIFY)

@@ -257,13 +257,13 @@ static void check_pair(const struct beside *x, const struct beside *y, struct er
 
 int output_check_dataset(const struct options *options, const struct problem *p, struct error *err)
 {
-    if (scaling_lines(p) == 0 ||
-        strlen(options->output.dataset) + strlen(OUTPUT_DEVIATION) < DATASET_NAME_MAX)
+    const char *longest = p->scaling.crossed ? OUTPUT_DEVIATION_B : OUTPUT_DEVIATION;
+    if (!problem_scales(p) || strlen(options->output.dataset) + strlen(longest) < DATASET_NAME_MAX)
         return 0;
     return error_add(err, EXIT_INPUT,
                      "the dataset name %.40s... is too long, since the run appends %s; choose a "
                      "shorter one with --output",
-                     options->output.dataset, OUTPUT_DEVIATION);
+                     options->output.dataset, longest);
 }
 
 int output_check_beside(const struct file_names *names, const struct options *options,

@@ -7,7 +7,8 @@
 #include "problem.h"
 
 /* What follows the name of C in that of its deviations. */
-#define OUTPUT_DEVIATION "_deviation_b"
+#define OUTPUT_DEVIATION "_deviation"
+#define OUTPUT_DEVIATION_B OUTPUT_DEVIATION "_b"
 
 /* What an earlier run has left to resume from: a part file, which has its space, under its own name
  * or under that of the output. */

@@ -200,21 +200,21 @@ def corrcoef(x: Operand, /, out: Output = None, *, rowvar: bool = True,
 
 
 @product
-def cross_cov(x: Operand, y: Operand, /, out: Output = None, *, rowvar: bool = True,
+def cross_cov(a: Operand, b: Operand, /, out: Output = None, *, rowvar: bool = True,
               dtype: Optional[DTypeLike] = None, **run: Unpack[Run]) -> Request:
-    """The covariances of each variable of x with each of y, over the same observations.
+    """The covariances of each variable of a with each of b, over the same observations.
 
-    numpy.cov(x, y) has them beside those within x and within y.  Blocks until all are there.
+    numpy.cov(a, b) has them beside those within a and within b.  Blocks until all are there.
 
     Parameters
     ----------
-    x, y : matrices of real numbers, with as many observations
+    a, b : matrices of real numbers, with as many observations
     out, rowvar, dtype, **run : see cov
 
     Returns
     -------
     Result
-        A row for each variable of x, and a column for each of y.  The means are beside C in its
+        A row for each variable of a, and a column for each of b.  The means are beside C in its
         file, as C_mean and C_mean_b.
 
     Raises
@@ -223,23 +223,23 @@ def cross_cov(x: Operand, y: Operand, /, out: Output = None, *, rowvar: bool = T
 
     Examples
     --------
-    >>> x, y = numpy.random.rand(20, 100), numpy.random.rand(30, 100)
-    >>> numpy.allclose(dgemm_ooc.cross_cov(x, y), numpy.cov(x, y)[:20, 20:])
+    >>> a, b = numpy.random.rand(20, 100), numpy.random.rand(30, 100)
+    >>> numpy.allclose(dgemm_ooc.cross_cov(a, b), numpy.cov(a, b)[:20, 20:])
     True
     """
-    return _crossed("cross-cov", x, y, out, rowvar, dtype, run)
+    return _crossed("cross-cov", a, b, out, rowvar, dtype, run)
 
 
 @product
-def cross_corrcoef(x: Operand, y: Operand, /, out: Output = None, *, rowvar: bool = True,
+def cross_corrcoef(a: Operand, b: Operand, /, out: Output = None, *, rowvar: bool = True,
                    dtype: Optional[DTypeLike] = None, **run: Unpack[Run]) -> Request:
-    """The correlations of each variable of x with each of y, over the same observations.
+    """The correlations of each variable of a with each of b, over the same observations.
 
     Blocks until all are there.
 
     Parameters
     ----------
-    x, y, out, rowvar, dtype, **run : see cross_cov
+    a, b, out, rowvar, dtype, **run : see cross_cov
 
     Returns
     -------
@@ -252,12 +252,12 @@ def cross_corrcoef(x: Operand, y: Operand, /, out: Output = None, *, rowvar: boo
 
     Examples
     --------
-    >>> x, y = numpy.random.rand(100, 20), numpy.random.rand(100, 30)
-    >>> both = numpy.corrcoef(x, y, rowvar=False)
-    >>> numpy.allclose(dgemm_ooc.cross_corrcoef(x, y, rowvar=False), both[:20, 20:])
+    >>> a, b = numpy.random.rand(100, 20), numpy.random.rand(100, 30)
+    >>> both = numpy.corrcoef(a, b, rowvar=False)
+    >>> numpy.allclose(dgemm_ooc.cross_corrcoef(a, b, rowvar=False), both[:20, 20:])
     True
     """
-    return _crossed("cross-cor", x, y, out, rowvar, dtype, run)
+    return _crossed("cross-cor", a, b, out, rowvar, dtype, run)
 
 
 def plan(function: Callable[..., Result], /, *operands: Any, **keywords: Any) -> Plan:
@@ -337,15 +337,15 @@ def _symmetric(kind: str, item: Any, axis: int, words: List[str], out: Output, r
     return Request((stored,), words, out, run, size)
 
 
-def _crossed(kind: str, x: Operand, y: Operand, out: Output, rowvar: bool,
+def _crossed(kind: str, a: Operand, b: Operand, out: Output, rowvar: bool,
              dtype: Optional[DTypeLike], run: Run) -> Request:
     """A product of the variables of two matrices; arrays in columns are written as rows."""
-    left, turn_x = matrix(x, "x").laid_out("N" if rowvar else "T")
-    right, turn_y = matrix(y, "y").laid_out("T" if rowvar else "N")
-    words = ["--product", kind, "--transa", turn_x, "--transb", turn_y, *_type(dtype)]
+    left, turn_a = matrix(a, "a").laid_out("N" if rowvar else "T")
+    right, turn_b = matrix(b, "b").laid_out("T" if rowvar else "N")
+    words = ["--product", kind, "--transa", turn_a, "--transb", turn_b, *_type(dtype)]
 
     def size() -> Tuple[int, int]:
-        return left.shape[turn_x != "N"], right.shape[turn_y == "N"]
+        return left.shape[turn_a != "N"], right.shape[turn_b == "N"]
     return Request((left, right), words, out, run, size)
 
 
