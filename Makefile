@@ -113,7 +113,7 @@ BENCHES  := $(GEMMBENCH) $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(fil
 FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
 # Sanitizers have definitions of their own of what disturb.c defines.
 FAULTS  := $(patsubst %,$(BUILD)/%.o,$(filter-out $(if $(SANITIZE),%/disturb.c),$(wildcard tests/faults/*.c)))
-PRETENDED := computer_number comm_group machine_has_own_memory stalls_open pthread_cond_timedwait sums_block plan_prefers_layers
+PRETENDED := computer_number comm_group machine_has_own_memory waits_open pthread_cond_timedwait sums_block plan_prefers_layers
 WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync rename renameat2 link open stat lstat fstat access ftruncate \
            madvise malloc \
            calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open $(PRETENDED)

@@ -17,7 +17,8 @@
 #include "leftovers.h"
 #include "lock.h"
 #include "notice.h"
-#include "stalls.h"
+#include "waits.h"
+#include "window.h"
 
 enum { STALL_SECONDS = 60 };
 
@@ -31,6 +32,7 @@ static struct {
     const struct comm *comm;
     struct process *processes; /* of the computer's ranks */
     int count, mine, first;    /* the number of the first of them */
+    struct window window;      /* what the ranks of the node wait for */
     bool watching, ending;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -79,7 +81,7 @@ static void *look(void *ignored)
             if (is_dead(i))
                 leave(i);
         if (!watch.ending)
-            stalls_look();
+            waits_look();
     }
     pthread_mutex_unlock(&watch.lock);
     return NULL;
@@ -89,10 +91,12 @@ void watch_begin(const struct comm *comm)
 {
     struct process mine = this_process();
     struct error err = {0};
-    if (stalls_open(comm, STALL_SECONDS, &err)) {
+    if (window_open(&watch.window, comm, (size_t)comm->node_size * sizeof(struct waits), &err)) {
         notice("rank %d: %s", comm->rank, err.text);
         comm_abort(comm, err.code);
     }
+    waits_open((struct waits *)watch.window.memory, comm->node_size, comm->node_rank,
+               comm->rank - comm->node_rank, STALL_SECONDS);
     watch.comm = comm;
     watch.processes = comm_local_gather(comm, &mine, sizeof mine);
     watch.count = comm->local_size;
@@ -117,7 +121,8 @@ void watch_end(void)
         pthread_mutex_unlock(&watch.lock);
         pthread_join(watch.thread, NULL);
     }
-    stalls_close();
+    waits_close();
+    window_close(&watch.window);
     free(watch.processes);
     watch.processes = NULL;
 }

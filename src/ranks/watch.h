@@ -5,7 +5,7 @@
  * other ranks of its computer still exist, as far as they see each other's process numbers.  When
  * one does not, the first of the others prints that and ends the whole job, since MPI cannot agree
  * on anything without that rank.  The death of a computer with all its ranks must be noticed by
- * the launcher; that others wait for it is printed (stalls.h). */
+ * the launcher; that others wait for it is printed (waits.h). */
 #pragma once
 
 struct comm;

@@ -20,8 +20,8 @@
 #include "planner_impl.h"
 #include "proc.h"
 #include "quantity.h"
-#include "stalls.h"
 #include "sums.h"
+#include "waits.h"
 
 uint64_t __real_computer_number(void);
 uint64_t __wrap_computer_number(void);
@@ -68,12 +68,12 @@ bool __wrap_plan_prefers_layers(const struct plan *layers, const struct plan *pl
     return text ? layers->layers <= atoi(text) : __real_plan_prefers_layers(layers, plan);
 }
 
-int __real_stalls_open(const struct comm *comm, double seconds, struct error *err);
-int __wrap_stalls_open(const struct comm *comm, double seconds, struct error *err);
-int __wrap_stalls_open(const struct comm *comm, double seconds, struct error *err)
+void __real_waits_open(struct waits *records, int count, int mine, int first, double seconds);
+void __wrap_waits_open(struct waits *records, int count, int mine, int first, double seconds);
+void __wrap_waits_open(struct waits *records, int count, int mine, int first, double seconds)
 {
     const char *text = getenv("DGEMM_OOC_TEST_WAIT");
-    return __real_stalls_open(comm, text ? atof(text) : seconds, err);
+    __real_waits_open(records, count, mine, first, text ? atof(text) : seconds);
 }
 
 int __real_pthread_cond_timedwait(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);

@@ -1,16 +1,14 @@
 /* The stall messages of a rank that is alone on its node. */
 #include "scratch.h"
 
-#include "comm.h"
 #include "schedule.h"
-#include "stalls.h"
 #include "waits.h"
 
 /* Checks the message of a rank that has just begun to wait. */
 static void assert_said(const char *words)
 {
     struct ear ear = ear_open();
-    stalls_look();
+    waits_look();
     const char *text = ear_close(&ear);
     wait_end();
     if (strncmp(text, "dgemm_ooc: rank 3 has waited ", 29) != 0 || !strstr(text, words))
@@ -20,10 +18,9 @@ static void assert_said(const char *words)
 static void test_words(void **state)
 {
     (void)state;
-    const struct comm comm = {.rank = 3, .size = 8, .node = 3, .node_size = 1};
+    struct waits record = {0};
     const struct transfer transfer = {.operand = OPERAND_B, .slab = 7};
-    struct error err = {0};
-    succeed(stalls_open(&comm, 0, &err), &err);
+    waits_open(&record, 1, 0, 3, 0);
     wait_begin_panel(&transfer, 5);
     assert_said(" s for B, step 7, from rank 5\n");
     wait_begin_panel(&transfer, -1);
@@ -47,24 +44,23 @@ static void test_words(void **state)
     wait_end_message();
     wait_begin_panel(&transfer, -1);
     assert_said("for B, step 7\n");
-    stalls_close();
+    waits_close();
 }
 
 /* No stall is reported while waiting for the device, or when not waiting. */
 static void test_silence(void **state)
 {
     (void)state;
-    const struct comm comm = {.size = 1, .node_size = 1};
-    struct error err = {0};
-    succeed(stalls_open(&comm, 0, &err), &err);
+    struct waits record = {0};
+    waits_open(&record, 1, 0, 0, 0);
     struct ear ear = ear_open();
-    stalls_look();
+    waits_look();
     wait_begin(WAIT_FOR_DEVICE);
-    stalls_look();
+    waits_look();
     wait_end();
-    stalls_look();
+    waits_look();
     assert_string_equal(ear_close(&ear), "");
-    stalls_close();
+    waits_close();
 }
 
 int main(void)
