@@ -40,10 +40,6 @@ struct naive_family : block_shape<ALGORITHM_NAIVE, I> {
     }
 };
 
-static cudaError_t gemm_naive(const struct gemm *gemm, cudaStream_t stream)
-{
-    return launch_shape<ALGORITHM_NAIVE, naive_family>(gemm, stream);
-}
-
-const kernel_code code_naive = {gemm_naive, nullptr, nullptr, false};
+const kernel_code code_naive = {launch_shape<ALGORITHM_NAIVE, naive_family>, nullptr, nullptr,
+                                false};
 #endif

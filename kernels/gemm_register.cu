@@ -44,10 +44,6 @@ struct register_family : block_shape<ALGORITHM_REGISTER, I> {
     }
 };
 
-static cudaError_t gemm_register(const struct gemm *gemm, cudaStream_t stream)
-{
-    return launch_shape<ALGORITHM_REGISTER, register_family>(gemm, stream);
-}
-
-const kernel_code code_register = {gemm_register, nullptr, nullptr, false};
+const kernel_code code_register = {launch_shape<ALGORITHM_REGISTER, register_family>, nullptr,
+                                   nullptr, false};
 #endif

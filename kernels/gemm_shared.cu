@@ -48,10 +48,6 @@ struct shared_family : block_shape<ALGORITHM_SHARED, I> {
     }
 };
 
-static cudaError_t gemm_shared(const struct gemm *gemm, cudaStream_t stream)
-{
-    return launch_shape<ALGORITHM_SHARED, shared_family>(gemm, stream);
-}
-
-const kernel_code code_shared = {gemm_shared, nullptr, nullptr, false};
+const kernel_code code_shared = {launch_shape<ALGORITHM_SHARED, shared_family>, nullptr, nullptr,
+                                 false};
 #endif

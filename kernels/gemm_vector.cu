@@ -112,10 +112,6 @@ struct vector_family : block_shape<ALGORITHM_VECTOR, I> {
     }
 };
 
-static cudaError_t gemm_vector(const struct gemm *gemm, cudaStream_t stream)
-{
-    return launch_shape<ALGORITHM_VECTOR, vector_family>(gemm, stream);
-}
-
-const kernel_code code_vector = {gemm_vector, nullptr, nullptr, false};
+const kernel_code code_vector = {launch_shape<ALGORITHM_VECTOR, vector_family>, nullptr, nullptr,
+                                 false};
 #endif
