@@ -45,20 +45,6 @@ static int64_t piece(int64_t extent, int64_t pieces)
     return min_i64(extent, size > GRANULE ? round_up(size, GRANULE) : size);
 }
 
-/* Rates are known to a quarter at best: others use the links too. */
-static struct machine slower(const struct machine *machine)
-{
-    static const double part = 0.75;
-    struct machine slow = *machine;
-    slow.disk_read_bytes_per_s *= part;
-    slow.disk_write_bytes_per_s *= part;
-    slow.node_disk_bytes_per_s *= part;
-    slow.network_bytes_per_s *= part;
-    slow.in_bytes_per_s *= part;
-    slow.out_bytes_per_s *= part;
-    return slow;
-}
-
 /* Steps should take little of the time, and have enough to read at a time. */
 static double steps_cost(const struct query *q, const struct plan *plan)
 {
@@ -68,16 +54,12 @@ static double steps_cost(const struct query *q, const struct plan *plan)
     return weight * fmax(0, plan->roofline.steps_s - part * seconds) + small * of_small * seconds;
 }
 
-/* What is to be least: the roofline, which counts twice, and that under lower rates; steps that are
- * too many or too small; a pass before that need not be; among plans that are as good, a little of
- * the reading. */
+/* What is to be least: the roofline; steps that are too many or too small; a pass before that need
+ * not be; among plans that are as good, a little of the reading. */
 static double judge(const struct query *q, struct plan *plan)
 {
-    struct machine slow = slower(q->machine);
-    struct plan slowed = *plan;
-    plan_roofline(&(struct query){q->p, &slow, q->request}, &slowed);
     plan_roofline(q, plan);
-    return (2 * plan->roofline.seconds + slowed.roofline.seconds) / 3 + steps_cost(q, plan) +
+    return plan->roofline.seconds + steps_cost(q, plan) +
            first_read_needless(q->p, plan, q->machine) +
            (q->machine->files_in_memory ? 0.01 : 0.1) * plan->roofline.link_s[STAGE_READ];
 }
