@@ -100,11 +100,6 @@ void machine_see_products(double rate, enum scalar type, struct machine *machine
 /* Bytes a second that a node's threads write to files in memory, if all of them do nothing else. */
 double machine_write_by_threads(const struct machine *machine);
 
-/* Seconds in which all threads of a machine with GPUs could read, which takes `read_s` seconds at
- * the rate that the machine has beside its devices, and then write so many bytes, with files in
- * memory; 0 for other files, which threads mostly wait for. */
-double machine_moving_seconds(const struct machine *machine, double read_s, double written);
-
 /* Replace the members that the machine file `resources->machine` states, a JSON object with the
  * names above as keys. */
 int machine_read(const struct resources *resources, struct machine *machine, struct error *err);

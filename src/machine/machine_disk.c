@@ -34,29 +34,16 @@ static enum operand largest(const struct problem *p)
     return found;
 }
 
-static int64_t threads_of_node(const struct machine *m)
-{
-    return (int64_t)m->threads * m->ranks_per_node;
-}
-
 /* As many as the program reads uncompressed files with on a GPU's host. */
 static int readers_of_node(const struct machine *m)
 {
-    int64_t most = min_i64(THREADS, (int64_t)THREADS_RANK * m->ranks_per_node);
-    return (int)min_i64(most, threads_of_node(m));
+    const int64_t each = min_i64(THREADS_RANK, m->threads);
+    return (int)min_i64(THREADS, each * m->ranks_per_node);
 }
 
 static int readers_of(const struct machine *m, const struct prober *prober)
 {
     return (int)max_i64(1, readers_of_node(m) / prober->locals);
-}
-
-/* Devices, beside which memory will be read, take part of its bandwidth, and the threads that feed
- * them part of the CPUs, if all of these read.  Fitted to runs with 1 to 16 threads on the hosts of
- * an H100 and of H200s. */
-static double left_to_readers(const struct machine *m)
-{
-    return threads_of_node(m) > readers_of_node(m) ? 1 : 0.9;
 }
 
 /* Where the threads read to, slot by slot: more than caches hold of it, within which they copy
@@ -176,16 +163,8 @@ static double memory_rate(const struct probed *probed, const struct machine *m,
 /* In coarse steps, so that the plan is mostly the same the next time. */
 static double coarse(const struct machine *m, double rate)
 {
-    if (m->gpu && m->files_in_memory)
-        return exp2(round(8 * log2(left_to_readers(m) * rate)) / 8);
-    return exp2(round(2 * log2(rate)) / 2);
-}
-
-double machine_moving_seconds(const struct machine *m, double read_s, double written)
-{
-    if (!m->gpu || !m->files_in_memory)
-        return 0;
-    return read_s * left_to_readers(m) + written / machine_write_by_threads(m);
+    const double steps = m->gpu && m->files_in_memory ? 8 : 2; /* of an octave */
+    return exp2(round(steps * log2(rate)) / steps);
 }
 
 double machine_probe_disk(const struct problem *p, const struct prober *prober, struct machine *m)

@@ -413,11 +413,14 @@ static void all_supers(struct sim *s, struct simulation *result)
 }
 
 /* Memory is read and written by the same threads, whose work has to be done whatever waits for
- * what. */
+ * what.  For a disk they mostly wait, and on the CPU they multiply, too. */
 static double threads_seconds(const struct sim *s, const struct simulation *result)
 {
-    return machine_moving_seconds(s->machine, s->plan->roofline.link_s[STAGE_READ],
-                                  result->usage[RESOURCE_WRITE].amount);
+    const struct machine *m = s->machine;
+    return m->gpu && m->files_in_memory
+               ? s->plan->roofline.link_s[STAGE_READ] +
+                     result->usage[RESOURCE_WRITE].amount / machine_write_by_threads(m)
+               : 0;
 }
 
 static void find_limit(struct simulation *result)

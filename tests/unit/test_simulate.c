@@ -54,6 +54,7 @@ static void test_one_limit(void **state)
     /* The first two tiles of four are written while the disk is read. */
     assert_near(s.wall_s, 2.5 * matrix / 2e8, 0.03);
     m.files_in_memory = m.output_in_memory = true;
+    m.threads = 16;
     s = simulated(&p, &m, &request, &plan);
     assert_near(s.wall_s, 2 * matrix / 2e8, 0.03); /* writing is cheap there */
 

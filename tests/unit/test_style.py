@@ -115,7 +115,7 @@ PURE = set("""bcmp calloc free malloc memcmp memcpy memmove memset qsort strcmp 
 PURE_MODULES = [*(f"src/base/{name}" for name in ("block", "checksum", "error", "quantity", "scalar")),
                 *(f"src/problem/{name}" for name in ("problem", "embedding", "problem_scaling", "sums")),
                 *(f"kernels/{name}" for name in ("kernel", "freivalds_cpu", "integers_cpu", "ozaki_cpu", "ozaki_part"))]
-PURE_ALONE = {"machine_has_own_memory", "machine_moving_seconds", "device_cpu_overhead"}
+PURE_ALONE = {"machine_has_own_memory", "machine_write_by_threads", "device_cpu_overhead"}
 PURE_HEADERS = {"float", "inttypes", "limits", "math", "stdbool", "stddef", "stdint", "stdlib", "string"}
 
 
