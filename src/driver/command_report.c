@@ -6,7 +6,6 @@
 #include "command.h"
 #include "device.h"
 #include "error.h"
-#include "faster.h"
 #include "file.h"
 #include "notice.h"
 #include "output_check.h"
@@ -148,7 +147,7 @@ static void print_end(struct invocation *c)
     const struct account account = make_account(c, &c->err);
     const bool only = r->planned.pieces == 1 && !c->job.resumed;
     if (r->wall_s > 0)
-        faster_advise(&a->problem, only ? &a->plan : NULL, c->hardware.machine.gpu, r);
+        advice_after(&a->problem, only ? &a->plan : NULL, c->hardware.machine.gpu, r);
     if (c->options.show.quiet)
         return;
     if (r->wall_s > 0)

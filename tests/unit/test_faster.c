@@ -1,7 +1,7 @@
 /* What a report says would make a run faster; nothing where nothing is known. */
 #include "plan_fixture.h"
 
-#include "faster.h"
+#include "advice.h"
 #include "quantity.h"
 
 /* A run on the machine, whose limiting stage is busy for that part of the time. */
@@ -15,7 +15,7 @@ struct tried {
 
 static void advise(struct tried *t, bool whole)
 {
-    faster_advise(&t->problem, whole ? &t->plan : NULL, t->machine.gpu, &t->report);
+    advice_after(&t->problem, whole ? &t->plan : NULL, t->machine.gpu, &t->report);
 }
 
 static struct tried try(const struct machine *m, enum stage limit, double busy, bool whole)
