@@ -16,7 +16,7 @@ enum {
     CACHE_MAX = 64 << 20,
     CALL_MAX = 512 << 20, /* bytes per call, far below the limits of 2 GiB */
     CALL_CHUNKS = 1024,   /* chunks per call, unless one row of chunks is more */
-    SLOTS_MAX = 100003,   /* hash slots of a chunk cache; a prime, as HDF5 recommends */
+    SLOTS = 100003,       /* hash slots of a chunk cache; a prime, as HDF5 recommends */
 };
 
 /* Memory that the library uses: measured values, rounded up generously. */
@@ -58,25 +58,6 @@ static size_t cache_bytes(const struct matrix *matrix)
     return max_u64(min_u64(row, CACHE_MAX), CACHE_MIN);
 }
 
-static bool is_prime(size_t n)
-{
-    for (size_t d = 3; d * d <= n; d += 2)
-        if (n % d == 0)
-            return false;
-    return n % 2 == 1;
-}
-
-/* 100 slots per chunk, as the HDF5 manual advises, up to SLOTS_MAX. */
-static size_t cache_slots(const struct matrix *matrix)
-{
-    size_t slots = cache_bytes(matrix) / max_u64(matrix->chunk_bytes, 1) * 100 + 521;
-    if (slots >= SLOTS_MAX)
-        return SLOTS_MAX;
-    while (!is_prime(slots))
-        slots++;
-    return slots;
-}
-
 /* The most chunks that one call may touch. */
 static uint64_t call_chunks(const struct matrix *matrix)
 {
@@ -113,10 +94,10 @@ size_t matfile_read_overhead(const struct matrix *matrix)
 {
     if (matrix->chunk_bytes == 0 || matrix->rows == 0 || matrix->cols == 0)
         return BASE_BYTES + sources_overhead(&matrix->sources);
-    size_t slots = cache_slots(matrix), cache = cache_bytes(matrix);
-    uint64_t entries = min_u64(slots, cache / matrix->chunk_bytes + 1);
+    size_t cache = cache_bytes(matrix);
+    uint64_t entries = min_u64(SLOTS, cache / matrix->chunk_bytes + 1);
     return BASE_BYTES + cache + cache / 2 /* fragmentation */ + CHUNK_COPIES * matrix->chunk_bytes +
-           slots * SLOT_BYTES + entries * ENTRY_BYTES + call_chunks(matrix) * CALL_CHUNK_BYTES +
+           SLOTS * SLOT_BYTES + entries * ENTRY_BYTES + call_chunks(matrix) * CALL_CHUNK_BYTES +
            records_bytes(matrix);
 }
 
@@ -131,7 +112,7 @@ static hid_t dataset_access(const struct matrix *matrix, bool write)
     if (write)
         H5Pset_chunk_cache(access, 1, 0, 1.0);
     else
-        H5Pset_chunk_cache(access, cache_slots(matrix), cache_bytes(matrix), 1.0);
+        H5Pset_chunk_cache(access, SLOTS, cache_bytes(matrix), 1.0);
     return access;
 }
 
