@@ -60,6 +60,11 @@ struct format_attribute {
 #define FORMAT_CHECKSUM "checksum"
 #define FORMAT_CHECKSUM_UNKNOWN "----------------"
 
+/* What is missing of a symmetric matrix.  By this a dataset of one dimension is a packed triangle
+ * (matrix.h), and the matrix has its name. */
+#define FORMAT_TRIANGLE "triangle"
+#define FORMAT_TRIANGLE_PACKED "lower, packed row by row"
+
 /* The value of an attribute: one string, truncated if too long, or one real number. */
 struct format_value {
     const char *name;

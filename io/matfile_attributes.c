@@ -112,6 +112,17 @@ bool h5_is_unfinished(hid_t dataset)
            (sum.found && strcmp(sum.text, FORMAT_CHECKSUM_UNKNOWN) == 0);
 }
 
+bool h5_is_packed(hid_t dataset)
+{
+    struct format_value triangle = {.name = FORMAT_TRIANGLE};
+    hid_t space = H5Dget_space(dataset);
+    const int rank = H5Sget_simple_extent_ndims(space);
+    h5_close(space);
+    if (rank == 1)
+        h5_read_attribute(dataset, &triangle);
+    return triangle.found && strcmp(triangle.text, FORMAT_TRIANGLE_PACKED) == 0;
+}
+
 int matfile_get_attributes(const struct source *source, struct format_value *values,
                            struct error *err)
 {

@@ -87,9 +87,13 @@ static int make_dataset(hid_t file, const struct source *source, const struct fo
     if (plist < 0)
         return err->code;
     int rc = 0;
-    hsize_t extents[2] = {(hsize_t)source->matrix.rows, (hsize_t)matrix_cols(&source->matrix)};
+    const struct matrix *m = &source->matrix;
+    const bool packed = m->packed;
+    const int64_t triangle = matrix_before(m, m->rows) / (m->complex ? 2 : 1);
+    hsize_t extents[2] = {(hsize_t)(packed ? triangle : m->rows), (hsize_t)matrix_cols(m)};
     hid_t type = h5_memory_type(source, source->matrix.elements);
-    hid_t space = H5Screate_simple(2, extents, NULL), links = H5Pcreate(H5P_LINK_CREATE);
+    hid_t space = H5Screate_simple(packed ? 1 : 2, extents, NULL),
+          links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);
     hid_t dataset = H5Dcreate2(file, source->dataset, type, space, links, plist, H5P_DEFAULT);
     if (dataset < 0)

@@ -38,6 +38,8 @@ int h5_extents(hid_t dataset, struct source *source, struct error *err)
     }
     source->matrix.rows = (int64_t)rows;
     source->matrix.cols = (int64_t)extents[rank - 1];
+    if (h5_is_packed(dataset) && !source->slice.length)
+        return slice_of_packed(source, extents[0], err);
     return slice_parse(source, rank, (const uint64_t *)extents, err);
 }
 

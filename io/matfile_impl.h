@@ -142,6 +142,9 @@ int h5_check_sources(hid_t dataset, const struct source *source, struct virtual_
 int h5_extents(hid_t dataset, struct source *source, struct error *err);
 int h5_type(hid_t dataset, struct source *source, char text[H5_TYPE_TEXT], struct error *err);
 
+/* Whether the dataset is a packed triangle (matrix.h). */
+bool h5_is_packed(hid_t dataset);
+
 /* Read the filters of a chunked dataset: append their names to `text` and the filters to the
  * pipeline.  *reason is set if chunk.h cannot undo one of them.  Complains about those that the
  * library cannot undo either. */

@@ -11,10 +11,10 @@
 enum { LISTED_MAX = 10, LINK_TEXT = 240 };
 
 /* A walk over all links of a file, also symbolic and external ones, that visits the datasets of
- * rank two, and groups that stand for a matrix.  Where a path is too long for a name nobody could
- * name what is there.  The walk ends at a group of such a path: each object is opened by its path,
- * which takes longer the longer that is, and some thousand levels of groups are more than the stack
- * of the library's recursion has. */
+ * rank two, packed triangles, and groups that stand for a matrix.  Where a path is too long for a
+ * name nobody could name what is there.  The walk ends at a group of such a path: each object is
+ * opened by its path, which takes longer the longer that is, and some thousand levels of groups are
+ * more than the stack of the library's recursion has. */
 struct walk {
     herr_t (*found)(hid_t object, const char *path, struct walk *walk);
     const char *file, *group; /* in which it began; empty: the root */
@@ -29,12 +29,12 @@ struct walk {
 static const char unnamed_paths[] =
     "paths in it are longer than a name may be, and not all is listed";
 
-static bool has_two_dimensions(hid_t dataset)
+static bool is_matrix(hid_t dataset)
 {
     hid_t space = H5Dget_space(dataset);
     const int rank = H5Sget_simple_extent_ndims(space);
     h5_close(space);
-    return rank == 2;
+    return rank == 2 || h5_is_packed(dataset);
 }
 
 static herr_t walk_link(hid_t root, const char *path, const H5L_info_t *link, void *context)
@@ -51,7 +51,7 @@ static herr_t walk_link(hid_t root, const char *path, const H5L_info_t *link, vo
     const H5I_type_t kind = object < 0 ? H5I_BADID : H5Iget_type(object);
     if (unnamed)
         stop = kind == H5I_GROUP;
-    else if ((kind == H5I_DATASET && has_two_dimensions(object)) ||
+    else if ((kind == H5I_DATASET && is_matrix(object)) ||
              (kind == H5I_GROUP && h5_group_meaning(object, &advice)))
         stop = walk->found(object, path, walk);
     h5_close(object);
@@ -65,8 +65,8 @@ static void list_shape(hid_t dataset, struct walk *walk)
     char type[H5_TYPE_TEXT];
     h5_extents(dataset, &source, &ignored);
     h5_type(dataset, &source, type, &ignored);
-    h5_append(walk->text, walk->size, "%s %" PRId64 "x%" PRId64, type, source.matrix.rows,
-              source.matrix.cols);
+    h5_append(walk->text, walk->size, "%s %" PRId64 "x%" PRId64, type, source.slice.counts[0],
+              source.slice.counts[1]);
 }
 
 static herr_t list_object(hid_t object, const char *path, struct walk *walk)

@@ -34,6 +34,8 @@ struct matrix {
     bool turned;                    /* the transpose of what the user sees: in Fortran's order */
     uint64_t element_bytes;         /* of one element in the file */
     bool swapped;                   /* elements in the other byte order */
+    bool packed;                    /* of a square what is on and below the diagonal, row by row,
+                                     * as one row of the file; what is above is read as 0 */
     bool by_offset;                 /* contiguous, native, complete: readable without a library */
     bool never_written;             /* contiguous, native, without bytes in the file */
     int64_t chunk_rows, chunk_cols; /* 0 when not chunked */
@@ -84,6 +86,19 @@ static inline int64_t matrix_file_rows(const struct matrix *matrix)
 static inline int64_t matrix_file_cols(const struct matrix *matrix)
 {
     return matrix->within.cols ? matrix->within.cols : matrix->cols;
+}
+
+/* Elements that lie in the file before this row, of a matrix that is no slice. */
+static inline int64_t matrix_before(const struct matrix *matrix, int64_t row)
+{
+    const int64_t triangle = row * (row + 1) / 2 * (matrix->complex ? 2 : 1);
+    return matrix->packed ? triangle : row * matrix_file_cols(matrix);
+}
+
+/* Elements that the file has. */
+static inline int64_t matrix_elements(const struct matrix *matrix)
+{
+    return matrix->packed ? matrix_before(matrix, matrix->rows) : matrix->rows * matrix->cols;
 }
 
 /* The number of its chunks, written or not; 0 when not chunked. */

@@ -12,6 +12,7 @@
 #include "flat.h"
 #include "matfile.h"
 #include "npy_notes.h"
+#include "slice.h"
 
 static const int64_t EXTENT_MAX = INT64_MAX / 32;
 static const char magic[] = "\x93NUMPY";
@@ -139,7 +140,12 @@ static int describe_open(int descriptor, struct source *source, struct error *er
     if (flat_place(source, descriptor, header.bytes, fortran, err))
         return err->code;
     source->unfinished = npy_is_unfinished(descriptor, source);
-    return flat_slice(source, shape.rank, shape.extents, err);
+    const bool whole = !source->dataset[slice_base(source->dataset)];
+    if (shape.rank > 1 || fortran || !whole || !npy_is_packed(descriptor, source))
+        return flat_slice(source, shape.rank, shape.extents, err);
+    if (slice_of_packed(source, shape.extents[0], err) == 0)
+        slice_place(source);
+    return err->code;
 }
 
 static int describe(struct source *source, struct error *err)

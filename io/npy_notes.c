@@ -26,7 +26,7 @@ struct notes {
 static uint64_t end_of_elements(const struct source *source)
 {
     const struct matrix *m = &source->matrix;
-    return source->offset + (uint64_t)m->rows * (uint64_t)m->cols * m->element_bytes;
+    return source->offset + (uint64_t)matrix_elements(m) * m->element_bytes;
 }
 
 static void read_notes(int descriptor, const struct source *source, struct notes *notes)
@@ -58,6 +58,14 @@ bool npy_is_unfinished(int descriptor, const struct source *source)
     read_notes(descriptor, source, &notes);
     const char *value = find(&notes, FORMAT_MARK);
     return value && strcmp(value + 1, FORMAT_MARK_YES) != 0;
+}
+
+bool npy_is_packed(int descriptor, const struct source *source)
+{
+    struct notes notes;
+    read_notes(descriptor, source, &notes);
+    const char *value = find(&notes, FORMAT_TRIANGLE);
+    return value && strcmp(value + 1, FORMAT_TRIANGLE_PACKED) == 0;
 }
 
 static int open_notes(const struct source *source, bool write, struct notes *notes,
@@ -129,11 +137,15 @@ static size_t make_header(const struct matrix *m, char header[4 * HEADER_ALIGNME
 {
     enum { START = 10 }; /* the magic, the version, and a length of two bytes */
     memcpy(header, "\x93NUMPY\x01\x00", START - 2);
+    char shape[64];
+    if (m->packed)
+        snprintf(shape, sizeof shape, "%" PRId64 ",", matrix_elements(m) / (m->complex ? 2 : 1));
+    else
+        snprintf(shape, sizeof shape, "%" PRId64 ", %" PRId64, m->rows, matrix_cols(m));
     const int text =
         snprintf(header + START, 4 * HEADER_ALIGNMENT - START,
-                 "{'descr': '%c%s', 'fortran_order': False, 'shape': (%" PRId64 ", %" PRId64 "), }",
-                 m->element_bytes > 1 ? '<' : '|', flat_type(m->elements, m->complex), m->rows,
-                 matrix_cols(m));
+                 "{'descr': '%c%s', 'fortran_order': False, 'shape': (%s), }",
+                 m->element_bytes > 1 ? '<' : '|', flat_type(m->elements, m->complex), shape);
     const size_t end = START + (size_t)text,
                  bytes = (end / HEADER_ALIGNMENT + 1) * HEADER_ALIGNMENT;
     memset(header + end, ' ', bytes - end);

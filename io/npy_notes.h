@@ -8,8 +8,10 @@
 int npy_create(struct source *source, bool new_file, const struct format_layout *layout,
                const struct format_attribute *attributes, struct error *err);
 
-/* Whether an open file, which is described, says that it is unfinished. */
+/* What an open file, whose elements are described, says of itself: that it is unfinished, that its
+ * one dimension is a packed triangle (matrix.h). */
 bool npy_is_unfinished(int descriptor, const struct source *source);
+bool npy_is_packed(int descriptor, const struct source *source);
 
 /* As in format.h. */
 int npy_get_attributes(const struct source *source, struct format_value *values, struct error *err);

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,35 @@ int slice_parse(struct source *source, int rank, const uint64_t *extents, struct
     return count < 0 ? err->code : axes == 2 ? 0 : complain_of_axes(source, axes, err);
 }
 
+int slice_of_packed(struct source *source, uint64_t elements, struct error *err)
+{
+    struct slice *s = &source->slice;
+    const int64_t n = (int64_t)((sqrtl(8 * (long double)elements + 1) - 1) / 2);
+    *s = (struct slice){.rank = 1, .axes = {-1, 0}, .counts = {n, n}, .steps = {1}};
+    s->extents[0] = (int64_t)elements;
+    source->matrix.packed = true;
+    if (elements > 0 && elements < INT64_MAX / 64 && n * (n + 1) / 2 == s->extents[0])
+        return 0;
+    return refuse(source,
+                  text_make("is to be a packed triangle, and has %" PRIu64
+                            " elements, as no triangle has: is it damaged?",
+                            elements),
+                  err);
+}
+
+/* All of its elements are one row. */
+static const char *place_packed(struct source *source)
+{
+    const struct slice *s = &source->slice;
+    struct matrix *m = &source->matrix;
+    const int64_t width = m->complex ? 2 : 1;
+    m->within = (struct block){0, 0, 1, s->extents[0] * width};
+    m->rows = s->counts[0];
+    m->cols = s->counts[1] * width;
+    m->by_chunks = false;
+    return m->chunk_rows > 0 ? "a packed triangle in chunks" : NULL;
+}
+
 /* Chunks are of the slice's own rows and columns: where it does not begin with one, it touches as
  * many as if it had elements before its first one. */
 static bool place_in_chunks(const struct slice *s, struct matrix *m, int64_t width)
@@ -204,6 +234,8 @@ const char *slice_place(struct source *source)
     const struct slice *s = &source->slice;
     struct matrix *m = &source->matrix;
     const int64_t width = m->complex ? 2 : 1;
+    if (m->packed)
+        return place_packed(source);
     int64_t first = 0, apart[2] = {1, 1}, stride = 1;
     for (int d = s->rank; d-- > 0; stride *= s->extents[d]) {
         first += s->first[d] * stride;

@@ -101,8 +101,8 @@ static uint64_t find_text(int descriptor, const char *text, uint64_t begin, uint
 
 int source_find_sign(const struct source *source, struct file_sign *sign, struct error *err)
 {
-    const uint64_t bytes = (uint64_t)source->matrix.rows * (uint64_t)source->matrix.cols *
-                           source->matrix.element_bytes;
+    const uint64_t bytes =
+        (uint64_t)matrix_elements(&source->matrix) * source->matrix.element_bytes;
     const uint64_t after = source->offset + bytes;
     const int descriptor = open(source->file, O_RDONLY | O_CLOEXEC);
     sign->at = source->file_bytes;

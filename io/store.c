@@ -157,14 +157,21 @@ static bool is_inside(const struct block *b, const struct matrix *matrix)
            b->rows <= matrix->rows - b->row && b->cols <= matrix->cols - b->col;
 }
 
+static int read_block(struct store *store, const struct block *block, void *to, struct error *err)
+{
+    if (store->source.matrix.packed)
+        return store_move_packed(store, block, to, NULL, err);
+    return store->backend->read(store, block, to, err);
+}
+
 int store_read(struct store *store, const struct block *block, void *to, struct error *err)
 {
     assert(is_inside(block, &store->source.matrix));
     if (!store->widens)
-        return store->backend->read(store, block, to, err);
+        return read_block(store, block, to, err);
     const int64_t count = block->rows * block->cols;
     void *end = (char *)to + (size_t)count * (sizeof(float) - scalar_size(store->type));
-    if (store->backend->read(store, block, end, err))
+    if (read_block(store, block, end, err))
         return err->code;
     scalar_widen(store->type, end, count, to);
     return 0;
@@ -173,6 +180,8 @@ int store_read(struct store *store, const struct block *block, void *to, struct 
 int store_write(struct store *store, const struct block *block, const void *from, struct error *err)
 {
     assert(is_inside(block, &store->source.matrix) && store->mode == STORE_WRITE);
+    if (store->source.matrix.packed)
+        return store_move_packed(store, block, NULL, from, err);
     return store->backend->write(store, block, from, err);
 }
 

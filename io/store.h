@@ -4,7 +4,8 @@
  * direct I/O or through the page cache; "chunks" reads the chunks of a chunked matrix by offset and
  * decodes them; "library" reads everything else, by the library of its format.  Blocks in memory
  * are packed row-major, block->cols elements per row; the memory is the caller's.  (block.h cuts a
- * block that is too large for one buffer.)
+ * block that is too large for one buffer.)  Above the diagonal of a packed triangle (matrix.h) 0 is
+ * read, and nothing is written.
  *
  * Functions that return int return 0 or an exit code with a complaint in `err`.  They block, and
  * may be called from any thread; only store_open and store_close must not overlap with other calls

@@ -62,9 +62,11 @@ static uint64_t up(uint64_t bytes, size_t unit)
 static void cut(struct fragments *all)
 {
     const struct runs *r = &all->runs;
-    bool sieve = all->to && r->count > 1 && r->stride - r->bytes <= GAP && r->bytes < PIECE;
-    all->rows_each = sieve ? 1 + (int64_t)((PIECE - r->bytes) / r->stride) : 1;
-    all->per_run = r->bytes <= PIECE ? 1 : (int64_t)(r->bytes / PIECE) + 2;
+    const size_t most = runs_bytes(r, r->count - 1);
+    const bool alike = r->further == 0;
+    bool sieve = all->to && alike && r->count > 1 && r->stride - most <= GAP && most < PIECE;
+    all->rows_each = sieve ? 1 + (int64_t)((PIECE - most) / r->stride) : 1;
+    all->per_run = most <= PIECE ? 1 : (int64_t)(most / PIECE) + 2;
     all->count = (r->count + all->rows_each - 1) / all->rows_each * all->per_run;
 }
 
@@ -75,8 +77,8 @@ static struct fragment fragment_at(const struct fragments *all, int64_t index)
     const struct runs *r = &all->runs;
     int64_t row = index / all->per_run * all->rows_each, left = r->count - row;
     struct fragment p = {.row = row, .rows = left < all->rows_each ? left : all->rows_each};
-    p.begin = r->offset + (uint64_t)row * r->stride;
-    p.end = p.begin + (uint64_t)(p.rows - 1) * r->stride + r->bytes;
+    p.begin = runs_offset(r, row);
+    p.end = runs_offset(r, row + p.rows - 1) + runs_bytes(r, row + p.rows - 1);
     if (all->per_run > 1) {
         uint64_t from = down(p.begin, PIECE) + (uint64_t)(index % all->per_run) * PIECE;
         p.begin = p.begin > from ? p.begin : from;
@@ -89,8 +91,7 @@ static struct fragment fragment_at(const struct fragments *all, int64_t index)
 static size_t fragment_offset(const struct fragments *all, const struct fragment *p)
 {
     const struct runs *r = &all->runs;
-    return (size_t)p->row * r->bytes +
-           (size_t)(p->begin - r->offset - (uint64_t)p->row * r->stride);
+    return (size_t)p->row * r->pitch + (size_t)(p->begin - runs_offset(r, p->row));
 }
 
 /* Transfer `run` by one aligned call, which includes `over` unused bytes behind it.  What that call

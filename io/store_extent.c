@@ -51,14 +51,18 @@ int store_move(const struct store *s, struct extent run, struct error *err)
 
 struct runs store_runs(const struct store *s, const struct block *b)
 {
-    size_t element = scalar_size(s->type), bytes = (size_t)b->cols * element;
-    const uint64_t cols = (uint64_t)matrix_file_cols(&s->source.matrix);
-    const uint64_t first = (uint64_t)b->row * cols + (uint64_t)b->col;
-    struct runs runs = {.offset = s->source.offset + first * element,
-                        .bytes = bytes,
-                        .stride = cols * element,
-                        .count = bytes ? b->rows : 0};
-    if (bytes == runs.stride && runs.count > 0) {
+    const struct matrix *m = &s->source.matrix;
+    const size_t element = scalar_size(s->type), width = m->complex ? 2 : 1;
+    const int64_t first = matrix_before(m, b->row), next = matrix_before(m, b->row + 1);
+    const int64_t cols = m->packed ? min_i64(b->cols, next - first - b->col) : b->cols;
+    struct runs runs = {.offset = s->source.offset + (uint64_t)(first + b->col) * element,
+                        .bytes = (size_t)cols * element,
+                        .stride = (size_t)(next - first) * element,
+                        .pitch = (size_t)b->cols * element,
+                        .longer = cols < b->cols ? width * element : 0,
+                        .further = m->packed ? width * element : 0,
+                        .count = cols ? b->rows : 0};
+    if (runs.bytes == runs.stride && runs.count > 0 && !m->packed) {
         runs.bytes *= (size_t)runs.count;
         runs.count = 1;
     }

@@ -44,13 +44,30 @@ extern const struct store_backend store_posix, store_chunks, store_library;
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err);
 
 /* A block in the file: `count` contiguous runs of `bytes` bytes, the first at `offset`, `stride`
- * bytes apart.  Whole rows form one run. */
+ * bytes apart, and `pitch` in memory.  Whole rows form one run.  Of a packed triangle each run is
+ * `longer` by so much than the one before, and each stride `further`; all rows of the block reach
+ * the diagonal in it, or none does (store_packed.c). */
 struct runs {
     uint64_t offset;
-    size_t bytes, stride;
+    size_t bytes, stride, pitch, longer, further;
     int64_t count;
 };
 struct runs store_runs(const struct store *store, const struct block *block);
+
+static inline uint64_t runs_offset(const struct runs *runs, int64_t i)
+{
+    return runs->offset + (uint64_t)i * runs->stride + (uint64_t)(i * (i - 1) / 2) * runs->further;
+}
+
+static inline size_t runs_bytes(const struct runs *runs, int64_t i)
+{
+    return runs->bytes + (size_t)i * runs->longer;
+}
+
+/* Transfer a block of a packed triangle: exactly one of `to` and `from` is not null.  What is above
+ * the diagonal becomes 0, or is left out. */
+int store_move_packed(struct store *store, const struct block *block, void *to, const void *from,
+                      struct error *err);
 
 /* Consecutive bytes of the file; exactly one of `to` and `from` is set. */
 struct extent {

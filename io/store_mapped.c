@@ -123,10 +123,10 @@ int mapped_write(struct store *s, const struct runs *runs, const char *from, str
 {
     uint64_t end = 0;
     for (int64_t i = 0; i < runs->count && !err->code; i++)
-        for (size_t done = 0; done < runs->bytes && !err->code; done += HUGE_PAGE) {
-            size_t left = runs->bytes - done;
-            struct extent run = {.from = from + (size_t)i * runs->bytes + done,
-                                 .offset = runs->offset + (uint64_t)i * runs->stride + done,
+        for (size_t done = 0; done < runs_bytes(runs, i) && !err->code; done += HUGE_PAGE) {
+            size_t left = runs_bytes(runs, i) - done;
+            struct extent run = {.from = from + (size_t)i * runs->pitch + done,
+                                 .offset = runs_offset(runs, i) + done,
                                  .bytes = left < HUGE_PAGE ? left : HUGE_PAGE};
             copy(s, &run, &end, err);
         }

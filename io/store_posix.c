@@ -42,7 +42,7 @@ struct writeback {
 
 static uint64_t matrix_bytes(const struct matrix *matrix, enum scalar type)
 {
-    return (uint64_t)matrix->rows * (uint64_t)matrix->cols * scalar_size(type);
+    return (uint64_t)matrix_elements(matrix) * scalar_size(type);
 }
 
 /* Whether auto considers other methods than buffered I/O. */
@@ -72,8 +72,7 @@ static bool is_cached(const struct store *s)
     unsigned char present[SAMPLE / PAGE_MIN];
     size_t page = (size_t)sysconf(_SC_PAGE_SIZE), seen = 0;
     uint64_t begin = s->source.offset / page * page;
-    const uint64_t elements =
-        (uint64_t)s->source.matrix.rows * (uint64_t)matrix_file_cols(&s->source.matrix);
+    const uint64_t elements = (uint64_t)matrix_before(&s->source.matrix, s->source.matrix.rows);
     size_t bytes = s->source.offset + elements * scalar_size(s->type) - begin;
     size_t stride = bytes / SAMPLES / page * page;
     if (stride < SAMPLE || !may_probe_cache(s))
@@ -163,12 +162,11 @@ static int move_runs(const struct store *s, const struct runs *runs, char *to, c
 {
     int rc = 0;
     for (int64_t i = 0; i < runs->count && !rc; i++) {
-        struct extent run = {.offset = runs->offset + (uint64_t)i * runs->stride,
-                             .bytes = runs->bytes};
+        struct extent run = {.offset = runs_offset(runs, i), .bytes = runs_bytes(runs, i)};
         if (to)
-            run.to = to + (size_t)i * runs->bytes;
+            run.to = to + (size_t)i * runs->pitch;
         else
-            run.from = from + (size_t)i * runs->bytes;
+            run.from = from + (size_t)i * runs->pitch;
         rc = store_move(s, run, err);
     }
     return rc;
@@ -200,13 +198,14 @@ static int bound_dirty(struct store *s, const struct runs *runs, struct error *e
 {
     struct writeback *w = s->dirty;
     struct dirty_range full = {0}, before = {0};
-    uint64_t end = runs->offset + (uint64_t)(runs->count - 1) * runs->stride + runs->bytes;
+    const size_t last = runs_bytes(runs, runs->count - 1);
+    const uint64_t end = runs_offset(runs, runs->count - 1) + last;
     pthread_mutex_lock(&w->lock);
     if (w->filling.bytes == 0 || runs->offset < w->filling.begin)
         w->filling.begin = runs->offset;
     if (end > w->filling.end)
         w->filling.end = end;
-    w->filling.bytes += (uint64_t)runs->count * runs->bytes;
+    w->filling.bytes += (uint64_t)runs->count * (runs->bytes + last) / 2;
     if (w->filling.bytes >= DIRTY_BATCH) {
         before = w->sent;
         full = w->sent = w->filling;
@@ -224,7 +223,7 @@ static int posix_write(struct store *s, const struct block *block, const void *f
                        struct error *err)
 {
     struct runs runs = store_runs(s, block);
-    if (s->direct && runs.bytes >= DIRECT_WRITE_MIN)
+    if (s->direct && runs.count > 0 && runs_bytes(&runs, runs.count - 1) >= DIRECT_WRITE_MIN)
         return direct_move(s->direct, &runs, NULL, from, err);
     if (s->mapping)
         return mapped_write(s, &runs, from, err);
@@ -268,8 +267,10 @@ static bool posix_prepare(struct store *s, const struct block *rows)
 {
     if (!s->mapping || !in_memory(s))
         return false;
-    struct runs runs = store_runs(s, rows);
-    mapped_prepare(s, runs.offset, runs.offset + runs.bytes);
+    const struct matrix *m = &s->source.matrix;
+    const uint64_t begin = (uint64_t)matrix_before(m, rows->row), size = scalar_size(s->type),
+                   end = (uint64_t)matrix_before(m, rows->row + rows->rows);
+    mapped_prepare(s, s->source.offset + begin * size, s->source.offset + end * size);
     return true;
 }
 

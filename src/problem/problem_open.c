@@ -204,6 +204,17 @@ static void set_symmetric(struct problem *p, const struct options *o, struct err
                   "auto");
 }
 
+/* Zeros stand above its diagonal, where only a C that is added may have them. */
+static void check_packed(const struct problem *p, enum operand operand, struct error *err)
+{
+    const struct source *s = &p->sources[operand];
+    if (s->matrix.packed && !(operand == OPERAND_C && p->lower))
+        error_add(err, EXIT_INPUT,
+                  "%s:%s is a packed triangle, which is no operand: make all of it by h5mat gen "
+                  "--unpack, and name that",
+                  s->file, s->dataset);
+}
+
 static int moduli_of(const struct options *options, enum scalar type, bool complex)
 {
     if (options->algorithm != ALGORITHM_OZAKI)
@@ -309,6 +320,7 @@ int problem_open(const struct options *options, struct source sources[OPERAND_CO
     for (enum operand i = 0; i < end; i++)
         if (problem_reads(p, i)) {
             check_netcdf(&sources[i], err);
+            check_packed(p, i, err);
             source_check_finished(&sources[i], err);
             store_check_readable(&sources[i], p->held[i], err);
         }

@@ -42,13 +42,14 @@ static const char *plain_name(const struct source *source, char name[DATASET_NAM
 static void print_matrix(const struct source *source)
 {
     const struct matrix seen = matrix_seen(&source->matrix), *m = &seen;
-    uint64_t bytes = (uint64_t)m->rows * (uint64_t)m->cols * m->element_bytes;
+    uint64_t bytes = (uint64_t)matrix_elements(m) * m->element_bytes;
     char name[DATASET_NAME_MAX];
     const char *how = strstr(source->layout, ": read ");
     int length = how ? (int)(how - source->layout) : (int)strlen(source->layout);
     printf("%s: %" PRId64 " x %" PRId64 " %s%s, %" PRIu64 " bytes\n", plain_name(source, name),
            m->rows, matrix_cols(m), m->complex ? "complex " : "", type_word(m), bytes);
-    printf("  layout: %.*s", length, source->layout);
+    printf("  layout: %.*s%s", length, source->layout,
+           m->packed ? ", the lower triangle row by row" : "");
     const bool typed = (m->elements == SCALAR_OTHER && !m->integers) ||
                        (m->integers && (m->complex || m->element_bytes > 4));
     const char *types = !typed ? "" : m->complex ? ", with --type z or c" : ", with --type d or s";
