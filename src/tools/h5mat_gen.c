@@ -1,4 +1,4 @@
-/* h5mat gen: make a matrix.
+/* h5mat gen: make a matrix, of a pattern or of its lower half.
  *
  * It is made under the name `<path>.part` and renamed when it is complete and durable, so that
  * nobody takes a half-written one for whole. */
@@ -28,6 +28,11 @@ struct gen {
     const struct format *format;
     struct source source; /* of what is being made: its dataset is `<path>.part` */
     struct pattern pattern;
+    struct half { /* of what is made, where that is not of the pattern */
+        const char *name;
+        struct store *store;
+        bool hermitian;
+    } half;
     const char *of_genotypes; /* an option that was given and is of them alone */
     struct format_layout layout;
     bool force;
@@ -48,7 +53,10 @@ enum {
     KEY_CHUNK,
     KEY_GZIP,
     KEY_SHUFFLE,
+    KEY_UNPACK,
 };
+
+enum { UNIT = 512 }; /* rows and columns of a block, at least, where its mirror is read, too */
 
 static const struct argp_option option_table[] = {
     {"rows", KEY_ROWS, "M", 0, "rows of the matrix (needed)", 0},
@@ -66,6 +74,10 @@ static const struct argp_option option_table[] = {
      "uniform in [0.05,0.5))",
      0},
     {"missing", KEY_MISSING, "P", 0, "share of genotypes that are missing, NaN (default 0)", 0},
+    {"unpack", KEY_UNPACK, "HALF[:/path]", 0,
+     "make all of the symmetric or Hermitian matrix of which --symmetric packed or lower has "
+     "written the lower half; shape and type are its own",
+     0},
     {"seed", KEY_SEED, "S", 0,
      "whole number; the same seed and shape give the same values (default 1)", 0},
     {"chunk", KEY_CHUNK, "RxC", 0, "store in chunks of R rows and C columns", 0},
@@ -146,7 +158,7 @@ static void finish(struct argp_state *state, struct gen *g)
     if (!g->name)
         argp_error(state, "FILE.h5 is missing; for example: %s x.h5:/A --rows 4000 --cols 3000",
                    state->name);
-    if (m->rows < 0 || m->cols < 0)
+    if (!g->half.name && (m->rows < 0 || m->cols < 0))
         argp_error(state, "--rows and --cols are both needed, as in --rows 4000 --cols 3000");
     if (m->rows > 0 && m->cols > INT64_MAX / (m->complex ? 16 : 8) / m->rows)
         argp_error(state, "a matrix of %" PRId64 "x%" PRId64 " is too large for any file", m->rows,
@@ -186,6 +198,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_SEED:
         g->pattern.seed = (uint64_t)parse_whole(state, "seed", arg, 0, INT64_MAX);
         return 0;
+    case KEY_UNPACK: g->half.name = arg; return 0;
     case KEY_CHUNK: parse_chunk(state, arg, &g->layout); return 0;
     case KEY_GZIP: g->layout.gzip_level = (int)parse_whole(state, "gzip", arg, 1, 9); return 0;
     case KEY_SHUFFLE: g->layout.shuffle = true; return 0;
@@ -248,6 +261,51 @@ static int check_free(struct gen *g, struct error *err)
     return format_lookup(file, part, &g->part, err);
 }
 
+/* Describe what is to be made. */
+static int open_half(struct gen *g, struct error *err)
+{
+    char file[PATH_MAX], dataset[DATASET_NAME_MAX];
+    struct format_value values[] = {{.name = FORMAT_TRIANGLE}, {.name = "symmetry"}, {0}};
+    struct source half;
+    const struct matrix *m = &half.matrix;
+    struct matrix *made = &g->source.matrix;
+    if (matname_split(g->half.name, "/C", file, dataset, err) ||
+        format_describe(file, dataset, &half, err) || source_check_finished(&half, err) ||
+        format_get_attributes(&half, values, err))
+        return err->code;
+    if (!values[0].found || m->rows != matrix_cols(m) || m->elements == SCALAR_OTHER)
+        return error_add(err, EXIT_INPUT,
+                         "%s:%s is no lower half that dgemm_ooc has made: its attribute "
+                         "\"" FORMAT_TRIANGLE "\" would say so",
+                         half.file, half.dataset);
+    g->half.hermitian = values[1].found && strcmp(values[1].text, "Hermitian") == 0;
+    *made = (struct matrix){.rows = m->rows, .cols = m->cols, .complex = m->complex};
+    matrix_set_type(made, g->pattern.type = m->elements);
+    memcpy(g->source.parts, half.parts, sizeof half.parts);
+    return store_open(&half, m->elements, STORE_READ, STORE_AUTO, &g->half.store, err);
+}
+
+/* What is above the diagonal is read from below it, into the buffer's second half. */
+static int unpack_block(const struct gen *g, const struct block *b, char *to, struct error *err)
+{
+    const struct matrix *m = &g->source.matrix;
+    const int64_t width = m->complex ? 2 : 1, col = b->col / width, cols = b->cols / width;
+    const struct block turned = {col, b->row * width, cols, b->rows * width};
+    const size_t size = (size_t)width * scalar_size(m->elements);
+    char *mirror = to + (size_t)(b->rows * cols) * size;
+    if (store_read(g->half.store, b, to, err) || col + cols <= b->row + 1 ||
+        store_read(g->half.store, &turned, mirror, err))
+        return err->code;
+    for (int64_t i = 0; i < b->rows; i++)
+        for (int64_t j = max_i64(b->row + i + 1 - col, 0); j < cols; j++) {
+            char *element = to + (size_t)(i * cols + j) * size;
+            memcpy(element, mirror + (size_t)(j * b->rows + i) * size, size);
+            if (g->half.hermitian) /* the sign of the imaginary part: the last byte has it */
+                element[size - 1] ^= (char)0x80;
+        }
+    return 0;
+}
+
 static int make_block(void *context, int64_t index, const struct block *block, void *buffer,
                       struct error *err)
 {
@@ -256,7 +314,10 @@ static int make_block(void *context, int64_t index, const struct block *block, v
     if (stop_signal)
         return error_add(err, EXIT_RUNTIME, "stopped by signal %d; \"%s\" was not made",
                          (int)stop_signal, g->dataset);
-    pattern_fill(&g->pattern, g->source.matrix.cols, block, buffer);
+    if (!g->half.name)
+        pattern_fill(&g->pattern, g->source.matrix.cols, block, buffer);
+    else if (unpack_block(g, block, buffer, err))
+        return err->code;
     return g->store ? store_write(g->store, block, buffer, err)
                     : g->format->write(g->opened, g->pattern.type, block, buffer, err);
 }
@@ -265,7 +326,9 @@ static int write_all(struct gen *g, struct error *err)
 {
     const struct matrix *m = &g->source.matrix;
     int rc;
-    struct grid grid = grid_make(m->rows, m->cols, m->chunk_rows, m->chunk_cols);
+    const int64_t unit = g->half.name ? UNIT : 1;
+    struct grid grid = grid_make(m->rows, m->cols, round_up(unit, max_i64(m->chunk_rows, 1)),
+                                 round_up(unit, max_i64(m->chunk_cols, 1)));
     if (m->by_offset)
         rc = store_open(&g->source, g->pattern.type, STORE_WRITE, STORE_AUTO, &g->store, err);
     else
@@ -273,7 +336,8 @@ static int write_all(struct gen *g, struct error *err)
     if (!rc && g->store)
         rc = store_reserve(g->store, err);
     if (!rc)
-        rc = grid_each(&grid, scalar_size(g->pattern.type), make_block, g, err);
+        rc = grid_each(&grid, (g->half.name ? 2 : 1) * scalar_size(g->pattern.type), make_block, g,
+                       err);
     if (!rc)
         rc = g->store ? store_sync(g->store, err) : g->format->sync(g->opened, err);
     store_close(g->store);
@@ -334,9 +398,12 @@ int h5mat_gen(int argc, char **argv, struct error *err)
 
     double start = clock_now();
     catch_signals();
-    int rc = name_matrix(&g, err);
+    int rc = g.half.name ? open_half(&g, err) : 0;
+    if (!rc)
+        rc = name_matrix(&g, err);
     if (!rc)
         rc = make_matrix(&g, err);
+    store_close(g.half.store);
     if (rc)
         return rc;
     double seconds = clock_now() - start;
