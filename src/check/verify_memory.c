@@ -42,8 +42,8 @@ int verify_rooms(const struct problem *p)
 
 size_t verify_fixed_bytes(const struct problem *p, int classes, int threads)
 {
-    struct matrix c = {.rows = p->m, .cols = p->n, .by_offset = true};
-    matrix_set_type(&c, problem_written(p));
+    struct matrix c = problem_output(p);
+    c.by_offset = true;
     size_t most = shared_read_overhead(&c, c.elements, verify_way(p, true), threads);
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand)) {

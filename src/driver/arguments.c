@@ -74,9 +74,10 @@ static const struct argp_option option_table[] = {
     {"grid", KEY(plan.grid_rows), "PxQ", 0,
      "use this grid of ranks, over the rows and columns of C", 0},
     {"tile", KEY(plan.tile_rows), "MxNxK", 0, "use this tile of C (MxN) and this step along k", 0},
-    {"symmetric", KEY(symmetric), "auto|on|off|lower", 0,
+    {"symmetric", KEY(symmetric), "auto|on|off|lower|packed", 0,
      "compute only half of A A^T, A^T A, A A^H, A^H A, and mirror it (default auto: where faster, "
-     "complex ones always); lower: C is 0 above the diagonal",
+     "complex ones always); lower: C is 0 above the diagonal; packed: the file has the rest alone, "
+     "row by row",
      0},
     {0, 0, 0, 0, "Run", 5},
     {"verify", KEY(check.verify), "off|online|full", 0,

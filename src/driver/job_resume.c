@@ -12,12 +12,13 @@
 #include "same_files.h"
 
 /* What is damaged of a symmetric product has mirrors in other groups of rows: begin anew.  Without
- * mirrors the damage may be above the diagonal, where nothing would be written over it. */
+ * mirrors the damage may be above the diagonal, where nothing would be written over it, unless the
+ * file has nothing there. */
 static int64_t put_all_back(const struct caller *caller, struct job *job, struct error *err)
 {
     struct progress *progress = &job->progress;
     const struct problem *p = &job->problem;
-    if (p->lower)
+    if (p->lower == LOWER_ZEROS)
         error_add(err, EXIT_INPUT,
                   "the finished part of C in %s differs from what was written; give --restart "
                   "never to start from the beginning",

@@ -100,7 +100,8 @@ void journal_describe(struct journal *journal, const struct file_names *names,
     if (p->blocks.steps > 0)
         json_object_set_new(product, "steps of a block", json_integer(p->blocks.steps));
     if (p->lower)
-        json_object_set_new(product, "triangle", json_string("lower"));
+        json_object_set_new(product, "triangle",
+                            json_string(p->lower == LOWER_PACKED ? "packed" : "lower"));
     if (p->complex && p->symmetric) /* above the diagonal the general product has other bits */
         json_object_set_new(product, "symmetric", json_true());
 }

@@ -115,8 +115,7 @@ static int create_part(struct output *output, const struct options *options,
 {
     struct format_layout layout = {0};
     struct source *source = &output->source;
-    *source = (struct source){.matrix = {.rows = p->m, .cols = p->n, .complex = p->complex}};
-    matrix_set_type(&source->matrix, problem_written(p));
+    *source = (struct source){.matrix = problem_output(p)};
     if (p->complex)
         name_parts(p, source);
     snprintf(source->file, sizeof source->file, "%s", output->names.part);
@@ -164,8 +163,8 @@ static int find_part(struct output *output, const struct options *options, const
         return err->code;
     if (!there || file_why_foreign(part, &status) || strcmp(source->file, part) != 0 ||
         matrix->rows != p->m || matrix->cols != p->n || matrix->complex != p->complex ||
-        !matrix->by_offset || !matrix_holds(matrix, problem_written(p)) ||
-        !output_attributes_match(source, attributes))
+        matrix->packed != (p->lower == LOWER_PACKED) || !matrix->by_offset ||
+        !matrix_holds(matrix, problem_written(p)) || !output_attributes_match(source, attributes))
         return error_add(err, EXIT_INPUT,
                          "%s is damaged, or differs from its journal; give --restart never to "
                          "start from the beginning",

@@ -45,7 +45,8 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = s.axis[0] ? "scale" : NULL, .text = axis_names[scaling_scale(&s)]},
         {.name = s.axis[0] ? "nan" : NULL, .text = missing_names[s.missing]},
         {.name = s.crossed ? "lines_b" : NULL, .text = axis_names[s.axis[1]]},
-        {.name = p->lower ? "triangle" : NULL, .text = "lower"},
+        {.name = p->lower ? FORMAT_TRIANGLE : NULL,
+         .text = p->lower == LOWER_PACKED ? FORMAT_TRIANGLE_PACKED : "lower"},
         {.name = p->symmetric && p->complex ? "symmetry" : NULL,
          .text = problem_is_hermitian(p) ? "Hermitian" : "symmetric"},
         {.name = options->check.verify ? FORMAT_CHECKSUM : NULL,
@@ -364,15 +365,22 @@ static void recall_kernels(const struct format_value *value, struct options *opt
     options->moduli = moduli;
 }
 
-/* Whether C is the lower half alone; of what another program has made the option says it. */
-static void recall_triangle(const struct format_value *value, bool ours, struct options *options,
-                            struct error *err)
+/* Whether C is the lower half alone; of what another program has made, but for a packed one, the
+ * option says it. */
+static void recall_triangle(const struct format_value *value, const struct recall *recall,
+                            struct options *options, struct error *err)
 {
-    if (ours && !value->found && options->symmetric == SYMMETRIC_LOWER)
-        error_add(err, EXIT_INPUT,
-                  "C was made as a whole, not with the --symmetric lower that was given");
-    if (value->found)
-        options->symmetric = SYMMETRIC_LOWER;
+    const enum symmetric asked = options->symmetric;
+    enum symmetric made = value->found ? SYMMETRIC_LOWER : SYMMETRIC_AUTO;
+    made = recall->source.matrix.packed ? SYMMETRIC_PACKED : made;
+    if (asked != made && (asked == SYMMETRIC_PACKED || (asked == SYMMETRIC_LOWER && recall->ours)))
+        error_add(err, EXIT_INPUT, "C was made %s, not with the --symmetric %s that was given",
+                  made == SYMMETRIC_PACKED  ? "as a packed triangle"
+                  : made == SYMMETRIC_LOWER ? "with zeros above the diagonal"
+                                            : "as a whole",
+                  asked == SYMMETRIC_PACKED ? "packed" : "lower");
+    if (made != SYMMETRIC_AUTO)
+        options->symmetric = made;
 }
 
 /* Which of the words it is; the first one where it is none. */
@@ -471,13 +479,13 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_trans('A', &values[FORMULA], o->given.trans_a, &o->trans[0], &o->conjugate[0], err);
     recall_trans('B', &values[FORMULA], o->given.trans_b, &o->trans[1], &o->conjugate[1], err);
     recall_operands(&recall->source, o, err);
-    recall_type(&values[SUMS], values[FORMULA].found, o, &recall->source, err);
+    recall->ours = values[FORMULA].found;
+    recall_type(&values[SUMS], recall->ours, o, &recall->source, err);
     recall_checksum(&values[CHECKSUM], recall, err);
     recall_kernels(&values[KERNELS], o);
-    recall_triangle(&values[TRIANGLE], values[FORMULA].found, o, err);
+    recall_triangle(&values[TRIANGLE], recall, o, err);
     enum axis center = (enum axis)recall_word(&values[CENTER], axis_names);
     enum axis scale = (enum axis)recall_word(&values[SCALE], axis_names);
-    recall->ours = values[FORMULA].found;
     recall->has_alpha = values[ALPHA].found;
     recall->alpha = values[ALPHA].number;
     recall->scaling =

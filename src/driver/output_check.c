@@ -42,7 +42,8 @@ void output_check_room(const struct file_names *names, const struct problem *p, 
     if (statvfs(directory, &fs))
         return;
     const double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(names);
-    const double needed = (double)p->m * (double)p->n * (double)problem_written_element(p) +
+    const struct matrix c = problem_output(p);
+    const double needed = (double)matrix_elements(&c) * (double)problem_written_element(p) +
                           2 * (double)scaling_lines(p) * sizeof(double);
     if ((double)rlimits_file_bytes() < needed)
         error_add(err, EXIT_RESOURCES,

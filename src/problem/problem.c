@@ -31,8 +31,8 @@ size_t problem_reading_bytes(const struct problem *p, int threads)
 static size_t output_bytes(const struct problem *p, int threads, size_t *shared)
 {
     const enum scalar c = problem_written(p);
-    struct matrix output = {.rows = p->m, .cols = p->n, .by_offset = true};
-    matrix_set_type(&output, c);
+    struct matrix output = problem_output(p);
+    output.by_offset = true;
     *shared = store_shared_bytes(&output, c, STORE_WRITE, p->io);
     return store_overhead_bytes(&output, c, STORE_WRITE, p->io, threads);
 }

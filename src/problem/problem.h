@@ -26,6 +26,9 @@ struct error;
 
 enum { KERNELS_TEXT = 16 }; /* bytes of problem_kernels */
 
+/* Whether C is a lower half alone: 0 stands above the diagonal, or nothing (matrix.h). */
+enum lower { LOWER_NO, LOWER_ZEROS, LOWER_PACKED };
+
 enum operand { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_COUNT };
 
 /* Plain data: rank 0 makes it, all ranks get a copy. */
@@ -44,11 +47,11 @@ struct problem {
         int64_t steps;  /* of a block of sums (sums.h); 0: k is one block */
         int64_t origin; /* where its sums begin in k, those that were saved included */
     } blocks;
-    bool continues;         /* its sums begin with saved ones */
-    bool trans[2];          /* of A, of B */
-    bool conjugate[2];      /* likewise */
-    bool symmetric;         /* op(B) is op(A)'s transpose, or conjugate one (triangle.h) */
-    bool lower;             /* of that, C is 0 above the diagonal */
+    bool continues;    /* its sums begin with saved ones */
+    bool trans[2];     /* of A, of B */
+    bool conjugate[2]; /* likewise */
+    bool symmetric;    /* op(B) is op(A)'s transpose, or conjugate one (triangle.h) */
+    enum lower lower;  /* what is above its diagonal; not LOWER_NO: only where it is symmetric */
     struct scaling scaling; /* what op(A) and op(B) are changed to before */
     int moduli;             /* of a product in residues (ozaki.h); 0: it is no such product */
     double alpha, beta, alpha_i, beta_i; /* _i: their imaginary parts */
@@ -96,6 +99,15 @@ static inline bool problem_rounds(const struct problem *p)
 static inline enum scalar problem_written(const struct problem *p)
 {
     return p->narrows ? SCALAR_FLOAT : p->held[OPERAND_C];
+}
+
+/* C in its file, as far as that is known before there is one. */
+static inline struct matrix problem_output(const struct problem *p)
+{
+    struct matrix c = {
+        .rows = p->m, .cols = p->n, .complex = p->complex, .packed = p->lower == LOWER_PACKED};
+    matrix_set_type(&c, problem_written(p));
+    return c;
 }
 
 /* What op(A) and op(B) are multiplied as. */

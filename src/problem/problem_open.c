@@ -183,10 +183,14 @@ static void check_scalar(const struct problem *p, const char *name, double value
 static void set_symmetric(struct problem *p, const struct options *o, struct error *err)
 {
     bool one = problem_is_of_one_matrix(p), forced = o->plan.grid_rows || o->plan.tile_rows;
-    bool must = o->symmetric == SYMMETRIC_ON || o->symmetric == SYMMETRIC_LOWER;
-    p->lower = o->symmetric == SYMMETRIC_LOWER;
+    static const char *const words[] = {
+        [SYMMETRIC_ON] = "on", [SYMMETRIC_LOWER] = "lower", [SYMMETRIC_PACKED] = "packed"};
+    const char *word = words[o->symmetric];
+    p->lower = o->symmetric == SYMMETRIC_LOWER    ? LOWER_ZEROS
+               : o->symmetric == SYMMETRIC_PACKED ? LOWER_PACKED
+                                                  : LOWER_NO;
+    bool must = o->symmetric == SYMMETRIC_ON || p->lower;
     p->symmetric = o->symmetric != SYMMETRIC_OFF && one && !forced && problem_reads_ab(p);
-    const char *word = p->lower ? "lower" : "on";
     if (must && !one && !err->code)
         error_add(err, EXIT_INPUT,
                   "--symmetric %s: op(B) is not the transpose of op(A); give -b the dataset that A "
@@ -194,14 +198,15 @@ static void set_symmetric(struct problem *p, const struct options *o, struct err
                   word, p->complex ? " (or C)" : "");
     if (p->lower && problem_is_hermitian(p) && (p->alpha_i != 0 || p->beta_i != 0))
         error_add(err, EXIT_USAGE,
-                  "--symmetric lower: with a complex alpha or beta C is not Hermitian, which its "
-                  "lower half would stand for; leave it at auto");
+                  "--symmetric %s: with a complex alpha or beta C is not Hermitian, which its "
+                  "lower half would stand for; leave it at auto",
+                  word);
     if (must && forced)
         error_add(err, EXIT_USAGE, "--symmetric %s cannot be combined with --grid or --tile", word);
     if (p->lower && !problem_reads_ab(p))
         error_add(err, EXIT_USAGE,
-                  "--symmetric lower: nothing is multiplied where alpha or k is 0; leave it at "
-                  "auto");
+                  "--symmetric %s: nothing is multiplied where alpha or k is 0; leave it at auto",
+                  word);
 }
 
 /* Zeros stand above its diagonal, where only a C that is added may have them. */

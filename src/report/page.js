@@ -363,14 +363,15 @@ function residualScale(largest) {
 function drawTiles(into) {
     if (!course)
         return;
-    const { m, n, symmetric, lower } = report.problem, { merged } = course.tiles;
+    const { m, n, symmetric, lower, packed } = report.problem, { merged } = course.tiles;
     const largest = report.residual || 0;
     const note = words => html("p", { class: "note" }, words);
     const byResidual = ([, , , , , residual]) => residual === null ? { class: "unchecked" }
         : { class: "residual", "fill-opacity": opacity(largest > 0 ? residual / largest : 0) };
     into.append(html("h2", {}, "Tiles of C"),
         html("p", {}, `${m} rows from top to bottom, ${n} columns from left to right.` +
-                      (lower ? " Above the diagonal C is 0."
+                      (packed ? " The file of C ends each row on the diagonal."
+                          : lower ? " Above the diagonal C is 0."
                           : symmetric ? " Above the diagonal C mirrors what is below it." : "")),
         html("div", { class: "maps" },
              drawMap("by rank", cell => ({ class: `rank${cell[4] % COLOURS}` }), true),

@@ -105,8 +105,9 @@ static void print_problem(FILE *out, const struct problem *p)
         fprintf(out, "            %s\n", problem_exact_text(p));
     if (p->symmetric)
         fprintf(out, "            %s: %s\n", problem_is_hermitian(p) ? "Hermitian" : "symmetric",
-                p->lower ? "lower half only, C is 0 above the diagonal"
-                         : "half of the products, those on and below the diagonal");
+                p->lower == LOWER_PACKED ? "lower half only, packed row by row"
+                : p->lower               ? "lower half only, C is 0 above the diagonal"
+                                         : "half of the products, those on and below the diagonal");
     print_standard(out, p);
     if (p->moduli > 0)
         fprintf(out,

@@ -161,6 +161,8 @@ struct source saved_sums_matrix(const struct problem *p, const struct source *ou
     matrix_set_type(&sums.matrix, p->held[OPERAND_C]);
     sums.matrix.element_bytes = problem_element(p, OPERAND_C);
     sums.matrix.rows *= matrices;
+    sums.matrix.packed = false;
+    sums.matrix.within = (struct block){0};
     sums.offset = 0;
     sums.sign.at =
         (uint64_t)sums.matrix.rows * (uint64_t)sums.matrix.cols * sums.matrix.element_bytes;
