@@ -172,6 +172,7 @@ def test_gram(axis, order, dtype):
     assert np.array_equal(oc.gram(a, axis=axis), expected)
     if order == "C":
         assert np.array_equal(oc.gram(a, axis=axis, triangle="lower"), np.tril(expected))
+        assert np.array_equal(oc.gram(a, axis=axis, triangle="packed"), expected[np.tril_indices(len(expected))])
 
 
 @each("axis, order, center", [(0, "C", "rows"), (0, "F", "cols"), (1, "F", "rows"), (1, "C", "cols")])
@@ -721,7 +722,7 @@ MISTAKES = {  # what is raised, what its text names, and the call, with a folder
     "no operand": (TypeError, "missing 1 required", lambda p: oc.matmul(E2)),
     "a transposition": (oc.UsageError, "trans_a='H'", lambda p: oc.matmul(E2, E2, trans_a="H")),
     "an axis": (oc.UsageError, "axis=2", lambda p: oc.gram(E2, axis=2)),
-    "a triangle": (oc.UsageError, "give 'full' or 'lower'", lambda p: oc.gram(E2, triangle="upper")),
+    "a triangle": (oc.UsageError, "give 'full', 'lower' or 'packed'", lambda p: oc.gram(E2, triangle="upper")),
     "a type": (oc.UsageError, "give float64", lambda p: oc.gram(E2, dtype="i4")),
     "no type": (oc.UsageError, "give float64", lambda p: oc.gram(E2, dtype="double double")),
     "observations of a vector": (oc.InputError, "two dimensions",

@@ -100,7 +100,8 @@ def gram(a: Operand, /, out: Output = None, *, axis: int = 0, center: Optional[s
     scale : "rows" or "cols": then divide by its standard deviation, with the divisor n - 1
     nan : "error" (the default), "mean" or "zero": what becomes of NaN in A if it is centred
     alpha : the factor of the product
-    triangle : "full", or "lower": C is 0 above the diagonal, and half as much is written
+    triangle : "full"; "lower": C is 0 above the diagonal, and half as much is written; or "packed":
+        C is an array of that half alone, row by row, as in a[numpy.tril_indices(len(a))]
     dtype, **run : see matmul
 
     Returns
@@ -119,11 +120,11 @@ def gram(a: Operand, /, out: Output = None, *, axis: int = 0, center: Optional[s
     >>> kinship = dgemm_ooc.gram("input.h5:/A", "kinship.h5", axis=1, center="cols", scale="cols",
     ...                          nan="mean", overwrite=True)
     """
-    if triangle not in ("full", "lower"):
-        raise UsageError(f"triangle={triangle!r}: give 'full' or 'lower'")
+    if triangle not in ("full", "lower", "packed"):
+        raise UsageError(f"triangle={triangle!r}: give 'full', 'lower' or 'packed'")
     words = ["--alpha", _scalar("alpha", alpha)]
-    if triangle == "lower":
-        words += ["--symmetric", "lower"]
+    if triangle != "full":
+        words += ["--symmetric", triangle]
     if nan is not None:
         words += ["--nan", nan]
     return _symmetric("gram", matrix(a, "a"), _axis(axis), words + _type(dtype), out, run,
