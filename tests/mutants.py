@@ -1,44 +1,57 @@
 #!/usr/bin/env python3
 """Makes faults in the sources on purpose, and counts those that the tests find.
 
-    mutants.py map [TEST_FILE...]     which lines each file of tests/system runs (all: as long as `make coverage`)
-    mutants.py run [--count 60] [--seed 1] [--limit 900]
+    mutants.py map [--jobs 16]      draws the mutants, and notes which tests run each line (as long as `make test`)
+    mutants.py run [--jobs 16]      judges them
+    both: [--count 60] [--seed 1] [--folder FOLDER]
 
 A mutant is HEAD with one line of src, io or kernels/*.c changed: a comparison is turned round, a call is left out, or
-something is off by one, as often each.  It is judged by `make check`, and then by the files of tests/system that run
-the line, the quickest first, up to the first failure.  To take five times as long as otherwise is a failure, too.
-After --limit seconds a mutant is given up.  Both commands work in a copy of HEAD with builds of its own in --folder,
-append to map.jsonl and mutants.jsonl there, and go on where they were stopped; for another HEAD remove the folder."""
+something is off by one, as often each.  It is judged by the tests of `make test` that run the line: those of
+tests/unit, then the others, of each file the quickest first, up to the first failure.  A test that takes longer than
+a minute, though it took less, fails.  A failure counts if the test fails once more.  What would take longer than --limit
+seconds on HEAD is not tried.  A line that runs only where a process ends without exit() has no test.
+
+Both commands work in copies of HEAD, or of this folder without git, with builds of their own in --folder.  They append
+to map.jsonl and mutants.jsonl there, and `run` goes on where it was stopped; for another HEAD remove the folder."""
 import argparse
+import hashlib
 import json
+import multiprocessing
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
-LEFT_OUT = {"test_build.py", "test_bench.py"}  # as in `make coverage`: they build, or measure
+LEFT_OUT = {"test_build.py", "test_bench.py", "test_style.py", "test_documents.py"}  # they build, measure, or read
 FLIPS = {" == ": " != ", " != ": " == ", " < ": " > ", " > ": " < ", " <= ": " > ", " >= ": " < "}
 OFF_BY_ONE = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " + 1": " + 0", " - 1": " - 0"}
 HARMLESS = r"free|va_end|\w+_destroy"  # calls whose absence is a leak at most
 HANGS = "hangs"
+LONGEST = 60  # seconds of a test
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.M)
 
 
-def ended(words, limit, **variables):
-    """The exit status and the end of what was said; after the limit all that was started is killed."""
+def ended(words, limit, cwd=None, **variables):
+    """The exit status and what was said; after the limit all that was started is killed."""
     with subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", start_new_session=True, env=os.environ | variables) as process:
+                          errors="replace", start_new_session=True, cwd=cwd, env=os.environ | variables) as process:
         try:
             said, _ = process.communicate(timeout=max(1, limit))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return HANGS, HANGS
-    return process.returncode, said[-2000:]
+    return process.returncode, said
 
 
 def rows_of(path):
@@ -50,59 +63,126 @@ def add(path, row):
         file.write(json.dumps(row) + "\n")
 
 
+# As a plugin of pytest in what follows (-p mutants): each test has counters of its own, those that are asked for run in
+# the order in which they are listed, and none runs longer than a minute.
+
+def pytest_configure(config):
+    for plugin in config.pluginmanager.get_plugins():
+        if hasattr(plugin, "LONGEST") and plugin is not sys.modules[__name__]:
+            plugin.LONGEST = int(os.environ.get("MUTANTS_LONGEST", plugin.LONGEST))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection_modifyitems(items):
+    yield
+    if "MUTANTS_TESTS" in os.environ:
+        order = {test: place for place, test in enumerate(Path(os.environ["MUTANTS_TESTS"]).read_text().splitlines())}
+        items[:] = sorted((item for item in items if item.nodeid in order), key=lambda item: order[item.nodeid])
+
+
+def pytest_runtest_logstart(nodeid):
+    if "MUTANTS_COUNTERS" in os.environ:
+        os.environ["GCOV_PREFIX"] = f"{os.environ['MUTANTS_COUNTERS']}/{hashlib.md5(nodeid.encode()).hexdigest()}"
+
+
 class Copy:
     """HEAD in a folder, and a build of it."""
 
-    def __init__(self, folder, build, **flags):
-        self.tree, self.build = folder / "tree", folder / "tree" / build  # where the program finds what comes with it
-        self.flags = ["CUDA=0", f"BUILD={self.build}", *(f"{name}={value}" for name, value in flags.items())]
-        self.tree.mkdir(parents=True, exist_ok=True)
-        head = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
-        subprocess.run(["tar", "-xm"], cwd=self.tree, input=head, check=True)  # anew: a mutant may have been left there
+    def __init__(self, folder, **flags):
+        self.tree = folder / "tree"
+        self.build = self.tree / "build"  # where the program finds what comes with it
+        self.flags = ["CUDA=0", "BUILD=build", *(f"{name}={value}" for name, value in flags.items())]
+        if not self.tree.exists():
+            self.tree.mkdir(parents=True)
+            if (ROOT / ".git").exists():
+                head = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+                subprocess.run(["tar", "-xm"], cwd=self.tree, input=head, check=True)
+            else:
+                shutil.copytree(ROOT, self.tree, dirs_exist_ok=True, ignore=lambda *_: ["build"])
 
-    def make(self, *goals, limit=3600):
-        return ended(["make", "-C", self.tree, "-j2", *self.flags, *goals], limit)
+    def built(self, jobs=1, limit=3600):
+        programs = ("tests/faults/dgemm_ooc", "emulated/dgemm_ooc", "tests/system/caller", "tests/system/communicators",
+                    "tests/bench/gemm_bench", *(f"emulated/tests/kernels/{path.stem}"
+                                                for path in (self.tree / "tests/kernels").glob("test_*.c*")))
+        return ended(["make", "-C", self.tree, f"-j{jobs}", *self.flags, "all", "check-programs",
+                      *(f"build/{name}" for name in programs)], limit)
 
-    def built(self, limit=3600):
-        return self.make("all", "check-programs", self.build / "tests/faults/dgemm_ooc", self.build / "tests/system/caller",
-                         limit=limit)
-
-    def tested(self, name, limit, *options):
-        """A file of tests/system."""
-        test = self.tree / "tests/system" / name
-        return ended([sys.executable, *"-m pytest -q -p no:cacheprovider".split(), *options, test], limit,
-                     DGEMM_OOC_BUILD=str(self.build))
+    def tested(self, limit, *options, scratch="tmp", **variables):
+        return ended([sys.executable, *"-m pytest -q -p no:cacheprovider -p mutants -m".split(), "not cluster and not fresh",
+                      f"--basetemp={self.tree.parent / scratch}", f"--rootdir={self.tree}", *options], limit, cwd=self.tree,
+                     DGEMM_OOC_BUILD=str(self.build), DGEMM_OOC_TEST_TRIALS="5%", PYTHONPATH=str(self.tree / "tests"),
+                     **variables)
 
 
-def lines_that_ran(copy):
-    """By source file, the lines that have run since the counters were removed."""
-    found = {}
-    for counters in copy.build.rglob("*.gcda"):
-        said = subprocess.run(["gcov", "--json-format", "--stdout", counters], capture_output=True, text=True,
-                              cwd=copy.build).stdout
+def lines_that_ran(counters, build, wanted):
+    """Of the wanted (file, line) those that these counters say ran."""
+    files = {}
+    for path in counters.rglob("*.gcda"):
+        name = re.sub(r"^.*?/build/(emulated/)?|\.gcda$", "", str(path)[len(str(counters)):])
+        if name in wanted:
+            notes = build / Path(str(path)[len(str(counters)):]).relative_to(build).with_suffix(".gcno")
+            path.with_suffix(".gcno").symlink_to(notes)
+            files.setdefault(name, []).append(path)
+    found = set()
+    for name, paths in files.items():
+        said = subprocess.run(["gcov", "--json-format", "--stdout", *paths], capture_output=True, text=True).stdout
         for text in said.splitlines():
             for file in json.loads(text)["files"]:
-                name = os.path.relpath(copy.tree / file["file"], copy.tree)
-                found.setdefault(name, set()).update(line["line_number"] for line in file["lines"] if line["count"])
-    return {name: sorted(numbers) for name, numbers in found.items() if re.match(r"(src|io|kernels)/.*\.c$", name)}
+                if file["file"].endswith(name):
+                    found |= {(name, line["line_number"]) for line in file["lines"] if line["count"]}
+    return sorted([name, number] for name, number in found if number in wanted[name])
+
+
+def ran(job):
+    counters, build, wanted = job
+    try:
+        return lines_that_ran(counters, build, wanted)
+    finally:
+        shutil.rmtree(counters, ignore_errors=True)
 
 
 def make_map(args):
-    copy = Copy(args.folder, "build-coverage", CFLAGS="-O1 -g --coverage")
-    if copy.built()[0]:
-        sys.exit("HEAD is not built")
-    known = {row["test"] for row in rows_of(args.folder / "map.jsonl")}
-    for test in args.tests or sorted(path.name for path in (copy.tree / "tests/system").glob("test_*.py")):
-        if test in known | LEFT_OUT:
-            continue
-        for counters in copy.build.rglob("*.gcda"):
-            counters.unlink()
-        begin = time.monotonic()
-        status, said = copy.tested(test, 3600)
-        seconds = round(time.monotonic() - begin, 1)
-        lines = lines_that_ran(copy)
-        add(args.folder / "map.jsonl", {"test": test, "seconds": seconds, "status": status, "lines": lines})
-        print(f"{test}: {seconds} s, {sum(map(len, lines.values()))} lines {said if status else ''}", flush=True)
+    """Rows of a test, its seconds and the mutants' lines that it runs."""
+    plain = Copy(args.folder / "0")
+    mutants = drawn(plain.tree, args)
+    wanted = {}
+    for path, number, *_ in mutants:
+        wanted.setdefault(path, set()).add(number)
+    counted = args.folder / "coverage"
+    counted.write_text(f"--coverage -fprofile-filter-files={';'.join(wanted)}\n")
+    copy = Copy(args.folder / "counted", CFLAGS=f"-O2 -g @{counted}")
+    status, said = copy.built(args.jobs)
+    if status:
+        sys.exit(f"HEAD is not built:\n{said[-2000:]}")
+    print("built", time.strftime("%T"), flush=True)
+    counters = args.folder / "counters"
+
+    def tested(part):
+        """The programs of C run once each, so their tests stay together; the others spread as they come."""
+        options = ["-n", args.jobs, "--dist", "load" if part == "system" else "loadfile", "--durations=0"]
+        options += [f"--ignore={path}" for name in LEFT_OUT for path in copy.tree.rglob(name)]
+        tests = [copy.tree / "tests" / part / name for name in args.tests] if args.tests else [copy.tree / "tests" / part]
+        said = copy.tested(args.longest, *options, *filter(Path.exists, tests), scratch=part,
+                           MUTANTS_COUNTERS=str(counters))[1] if any(map(Path.exists, tests)) else ""
+        (args.folder / f"map-{part}.log").write_text(said)
+        return said
+    with ThreadPoolExecutor() as threads:
+        said = "\n".join(threads.map(tested, ("unit", "kernels", "system")))
+    print(*re.findall(r"^.*\d (?:passed|failed).*$", said, re.M), time.strftime("%T"), sep="\n", flush=True)
+    failed = set(FAILED.findall(said))
+    seconds = Counter()
+    for took, test in re.findall(r"^([\d.]+)s (?:call|setup|teardown) +(\S.*)$", said, re.M):
+        seconds[test] += float(took)
+    tests = [line for line in copy.tested(600, "--collect-only", copy.tree / "tests")[1].splitlines() if "::" in line]
+    jobs = [(counters / hashlib.md5(test.encode()).hexdigest(), copy.build, wanted) for test in tests]
+    with multiprocessing.Pool(args.jobs) as pool:
+        lines = dict(zip(tests, pool.imap(ran, jobs, chunksize=4)))
+    for test in tests:  # a program of C runs with its first test
+        program = test.rpartition("::")[0] if ".c" in test else test
+        ours = {tuple(line) for other in tests if other.startswith(program) for line in lines[other]} if ".c" in test \
+            else lines[test]
+        add(args.folder / "map.jsonl", {"test": test, "seconds": round(seconds[test], 2), "lines": sorted(ours),
+                                        "failed": test in failed})
 
 
 def code_of(text):
@@ -132,67 +212,112 @@ def candidates(tree):
     return found
 
 
-def judge(copy, mutant, check_s, rows, limit):
-    """(result, by what): killed, survived, given up, or not built, which is the compiler's merit."""
-    end = time.monotonic() + limit
-    file, number, _, after = copy.tree / mutant[0], *mutant[1:]
+def drawn(tree, args):
+    rng = random.Random(args.seed)
+    return [mutant for choices in candidates(tree).values() for mutant in rng.sample(choices, args.count // 3)]
+
+
+def in_order(rows, limit):
+    """Tests of the parts first, then of each file the quickest, the second and so on, within the limit."""
+    files, chosen = {}, []
+    for row in sorted(rows, key=lambda row: row["seconds"]):
+        files.setdefault(row["test"].partition("::")[0], []).append(row)
+    units = [row for name, of_file in files.items() if "/unit/" in name for row in of_file]
+    others = [of_file for name, of_file in files.items() if "/unit/" not in name]
+    for row in [*units, *(row for turn in zip_longest(*others) for row in turn if row)]:
+        limit -= row["seconds"]
+        if limit > 0:
+            chosen.append(row["test"])
+    return chosen
+
+
+def judge(mutant, rows, limit):
+    """(result, by what, whether all tests that run the line were tried)."""
+    file, number, _, after = own.tree / mutant[0], *mutant[1:]
     text = file.read_text()
     lines = text.split("\n")
-    covering = [row for row in rows if number in row["lines"].get(mutant[0], [])]
+    covering = [row for row in rows if [mutant[0], number] in row["lines"] and not row["failed"]]
+    tests = in_order(covering, limit)
+    tried = f"{len(tests)} of {len(covering)} tests that run the line"
+    if not tests:
+        return "not run", "no test runs the line"
+    listed = own.tree.parent / "listed"
+    listed.write_text("\n".join(tests))
+    files = sorted({str(own.tree / test.partition("::")[0]) for test in tests})
     try:
         file.write_text("\n".join([*lines[:number - 1], after, *lines[number:]]))
-        if copy.built()[0]:
+        if own.built()[0]:
             return "not built", "the compiler"
-        if status := copy.make("check", limit=5 * check_s + 60)[0]:
-            return "killed", "make check" + (", which hangs" if status == HANGS else "")
-        for row in sorted(covering, key=lambda row: row["seconds"]):
-            left = end - time.monotonic()
-            if left <= 0:
-                return "given up", f"before {row['test']}"
-            hangs = 5 * row["seconds"] + 60
-            status, _ = copy.tested(row["test"], min(left, hangs), "-x")
-            if status == HANGS and left < hangs:
-                return "given up", f"in {row['test']}"
-            if status:
-                return "killed", row["test"] + (", which hangs" if status == HANGS else "")
-        return "survived", f"{len(covering)} files that run the line"
+        begin = time.monotonic()
+        while tests:
+            listed.write_text("\n".join(tests))
+            status, said = own.tested(3 * limit + 120 + begin - time.monotonic(), "-x", *files, MUTANTS_TESTS=str(listed),
+                                      MUTANTS_LONGEST=str(LONGEST))
+            if status == HANGS:
+                return "given up", tried
+            if not status:
+                return "survived", tried
+            found = FAILED.search(said)
+            if not found or found[1] not in tests:
+                return "killed", f"what pytest says: {said[-300:]}"
+            listed.write_text(found[1])
+            if own.tested(300, own.tree / found[1].partition("::")[0], MUTANTS_TESTS=str(listed),
+                          MUTANTS_LONGEST=str(LONGEST))[0]:
+                return "killed", found[1]
+            tests = tests[tests.index(found[1]) + 1:]
+        return "survived", tried
     finally:
         file.write_text(text)
 
 
-def run(args):
-    copy, results = Copy(args.folder, "build"), args.folder / "mutants.jsonl"
-    rows = [row for row in rows_of(args.folder / "map.jsonl") if not row["status"]]
-    rng, drawn = random.Random(args.seed), []
-    for choices in candidates(copy.tree).values():
-        drawn += rng.sample(choices, args.count // 3)
-    known = {tuple(row["mutant"]): row for row in rows_of(results)}
-    copy.built()
+def begin_with(folder):
+    """A process's own copy of tree and build."""
+    global own
+    name = multiprocessing.current_process()._identity[0]
+    shutil.rmtree(folder / str(name), ignore_errors=True)  # a mutant may have been left there
+    shutil.copytree(folder / "0", folder / str(name), symlinks=True)
+    own = Copy(folder / str(name))
+
+
+def judged(job):
+    mutant, rows, limit = job
     begin = time.monotonic()
-    if copy.make("check")[0]:
-        sys.exit("HEAD itself does not pass `make check`")
-    check_s = time.monotonic() - begin
-    for mutant in drawn:
-        if mutant not in known:
-            begin, (path, number, before, after) = time.monotonic(), mutant
-            result, by = judge(copy, mutant, check_s, rows, args.limit)
-            known[mutant] = {"mutant": mutant, "result": result, "by": by, "seconds": round(time.monotonic() - begin)}
-            add(results, known[mutant])
-            print(f"{path}:{number}: {before.strip()}  ->  {after.strip()}\n    {result}: {by}", flush=True)
-    found = Counter(known[mutant]["result"] for mutant in drawn)
+    result, by = judge(mutant, rows, limit)
+    return {"mutant": mutant, "result": result, "by": by, "seconds": round(time.monotonic() - begin)}
+
+
+def run(args):
+    copy, results = Copy(args.folder / "0"), args.folder / "mutants.jsonl"
+    rows, mutants = rows_of(args.folder / "map.jsonl"), drawn(copy.tree, args)
+    known = {tuple(row["mutant"]): row for row in rows_of(results)}
+    status, said = copy.built(args.jobs)
+    if status:
+        sys.exit(f"HEAD is not built:\n{said[-2000:]}")
+    jobs = [(mutant, rows, args.limit) for mutant in mutants if mutant not in known]
+    with multiprocessing.Pool(args.jobs, begin_with, [args.folder]) as pool:
+        for row in pool.imap_unordered(judged, jobs, chunksize=1):
+            path, number, before, after = row["mutant"]
+            known[path, number, before, after] = row
+            add(results, row)
+            print(f"{path}:{number}: {before.strip()}  ->  {after.strip()}\n    {row['result']}: {row['by']} "
+                  f"({row['seconds']} s)", flush=True)
+    found = Counter(known[mutant]["result"] for mutant in mutants)
     print(", ".join(f"{count} {result}" for result, count in found.items()))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=Path("/var/tmp/dgemm_ooc-mutants"))
     parts = parser.add_subparsers(required=True)
     maps, runs = parts.add_parser("map"), parts.add_parser("run")
     maps.set_defaults(run=make_map)
     maps.add_argument("tests", nargs="*", metavar="TEST_FILE")
+    maps.add_argument("--longest", type=int, default=7200, help="seconds that the tests may take")
     runs.set_defaults(run=run)
-    for name, value in ("count", 60), ("seed", 1), ("limit", 900):
-        runs.add_argument(f"--{name}", type=int, default=value)
+    runs.add_argument("--limit", type=int, default=300)
+    for part in maps, runs:
+        part.add_argument("--folder", type=Path, default=Path("/var/tmp/dgemm_ooc-mutants"))
+        for name, value in ("count", 60), ("seed", 1), ("jobs", os.cpu_count()):
+            part.add_argument(f"--{name}", type=int, default=value)
     args = parser.parse_args()
     args.run(args)
 
