@@ -209,6 +209,19 @@ static void test_saved_rounding_is_kept(void **state)
     close_bench(&x);
 }
 
+/* Two classes have 32 columns each, so have four, and more have 256. */
+static void test_classes(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t cols;
+        int classes;
+    } of[] = {{1, 1}, {63, 1}, {64, 2}, {127, 2}, {128, 4}, {2047, 4}, {2048, 8}, {4096, 16}};
+    struct problem p = make_problem(10, 10, 10, 1);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        assert_int_equal(check_classes(&p, of[i].cols), of[i].classes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_not_finite),        cmocka_unit_test(test_what_must_be_finite_or_not),
         cmocka_unit_test(test_overflow),          cmocka_unit_test(test_fails_again),
         cmocka_unit_test(test_rounding_is_found), cmocka_unit_test(test_saved_rounding_is_kept),
+        cmocka_unit_test(test_classes),
     };
     struct device *device;
     struct error err = {0};

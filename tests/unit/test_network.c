@@ -252,10 +252,38 @@ static void test_the_rate_that_is_planned(void **state)
         }
 }
 
+/* A part of B reaches the last of four nodes by three hops; what comes before hides them where all
+ * nodes can have a part on its way.  Nobody sends A. */
+static void test_hops(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(4, 512, 640, 1);
+    struct machine m = make_machine(4, 1 << 24, 1 << 28, true);
+    struct plan_request request = {.algorithm = ALGORITHM_CPU,
+                                   .grid_rows = 4,
+                                   .grid_cols = 1,
+                                   .tile_rows = 1,
+                                   .tile_cols = 512,
+                                   .slab = 64};
+    struct plan plan;
+    struct error err = {0};
+    m.ranks_per_node = 1;
+    m.network_bytes_per_s = 1e6;
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    plan.slot_bytes = 8000;
+    plan.slots_in = 4;
+    assert_true(plan_hops_seconds(&p, &m, &plan, OPERAND_A, 0) == 0);
+    assert_true(fabs(plan_hops_seconds(&p, &m, &plan, OPERAND_B, 1) - 3 * 8e-3) < 1e-9);
+    plan.slots_in = 1000;
+    assert_true(fabs(plan_hops_seconds(&p, &m, &plan, OPERAND_B, 0.004) - 3 * 8e-3 + 0.004) < 1e-9);
+    assert_true(plan_hops_seconds(&p, &m, &plan, OPERAND_B, 1) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_plan_ends),
+        cmocka_unit_test(test_hops),
         cmocka_unit_test(test_the_rate_that_is_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,13 @@ static void test_sizes(void **state)
     assert_false(quantity_parse_extents("0x2x1", 3, extents));
     assert_false(quantity_parse_extents("4x2x1x", 3, extents));
     assert_string_equal(quantity_bytes(1536), "1.50 KiB");
+    assert_string_equal(quantity_bytes(99), "99 B");
     assert_string_equal(quantity_rate(2.41e9), "2.41 GB/s");
+    assert_string_equal(quantity_rate(9.99), "9.99 B/s");
+    assert_string_equal(quantity_rate(9.995), "10.0 B/s"); /* three digits */
+    assert_string_equal(quantity_rate(99.9), "99.9 B/s");
+    assert_string_equal(quantity_rate(99.95), "100 B/s");
+    assert_string_equal(quantity_rate(999.6), "1.00 kB/s");
     assert_string_equal(quantity_time(3723), "1:02:03");
 }
 

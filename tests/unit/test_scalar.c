@@ -87,9 +87,9 @@ static void test_widened_in_place(void **state)
 static void test_narrowed_in_place(void **state)
 {
     enum { MOST = 1000 };
-    static const double special[] = {0x1.000001p0,   0x1.000003p0, -0.0,     FLT_MAX,
-                                     0x1.ffffffp127, -0x1p128,     INFINITY, (double)NAN,
-                                     0x1p-149,       0x1p-150};
+    static const double special[] = {0x1.000001p0, 0x1.000003p0, -0.0,           FLT_MAX,
+                                     DBL_MAX,      -DBL_MAX,     0x1.ffffffp127, -0x1p128,
+                                     INFINITY,     (double)NAN,  0x1p-149,       0x1p-150};
     enum { SPECIAL = sizeof special / sizeof *special };
     (void)state;
     for (int count = 0; count <= MOST; count += count < 5 || count > 995 ? 1 : 199) {
