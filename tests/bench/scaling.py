@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Simulate weak scaling: 1, 4, 16 ... 16384 ranks with the same work per rank.
 
-    scaling.py [DIRECTORY] [--machine FILE.json] [--size N]
+    scaling.py [DIRECTORY] [--machine FILE.json] [--size N] [--points 8]
 
 m = n = k grows with the cube root of the ranks, from N on one rank, so that the work per rank is constant.
 The matrices grow as ranks^(2/3), and each rank's share of them shrinks.  There are two series: one with
@@ -23,7 +23,6 @@ from launch import BUILD, ROOT  # noqa: E402
 from matrices import sparse  # noqa: E402
 from svg import STYLE, text  # noqa: E402
 
-RANKS = [4**i for i in range(8)]
 GROWS = ["disk_read_bytes_per_s", "disk_write_bytes_per_s"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 60, 110, 64, 60
 
@@ -40,10 +39,10 @@ def simulate(folder, machine, ranks, n):
     return json.loads(report.read_text())
 
 
-def series(folder, machine, size, grows):
-    """Simulate each number of ranks; if `grows`, the file system grows beyond the machine's nodes."""
+def series(folder, machine, size, points, grows):
+    """Simulate so many numbers of ranks; if `grows`, the file system grows beyond the machine's nodes."""
     rows, disk = [], {key: machine[key] for key in GROWS}
-    for ranks in RANKS:
+    for ranks in (4**i for i in range(points)):
         factor = max(1, ranks / machine["ranks"]) if grows else 1
         now = machine | {key: disk[key] * factor for key in GROWS}
         n = round(size * ranks ** (1 / 3) / 512) * 512
@@ -69,8 +68,8 @@ def table(title, rows):
               f"{100 * r['busy'][r['limit']]:.0f} %; multiply {100 * r['busy']['multiply']:.0f} %")
 
 
-def x_of(ranks):
-    return LEFT + (WIDTH - LEFT - RIGHT) * log2(ranks) / log2(RANKS[-1])
+def x_of(row, rows):
+    return LEFT + (WIDTH - LEFT - RIGHT) * log2(row["ranks"]) / log2(rows[-1]["ranks"])
 
 
 def y_of(efficiency, most):
@@ -84,14 +83,14 @@ def axes(rows, most):
         yield text(LEFT - 8, y + 4, f"{tick / 5:.1f}", "small", "end")
     yield text(LEFT - 8, HEIGHT - BOTTOM + 18, "ranks", "small", "end")
     for row in rows:
-        x = x_of(row["ranks"])
+        x = x_of(row, rows)
         yield text(x, HEIGHT - BOTTOM + 18, str(row["ranks"]), "", "middle")
         yield text(x, HEIGHT - BOTTOM + 34, f"n = {row['n']:,}", "small", "middle")
 
 
 def curve(index, rows, most, beside):
     """A line labelled at each point with its bottleneck, except where it nearly coincides with `beside`."""
-    points = [(x_of(r["ranks"]), y_of(r["efficiency"], most)) for r in rows]
+    points = [(x_of(r, rows), y_of(r["efficiency"], most)) for r in rows]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     yield f'<polyline points="{path}" class="s{index}"/>'
     for (x, y), row, other in zip(points, rows, beside):
@@ -127,6 +126,7 @@ def main():
     parser.add_argument("directory", type=Path, nargs="?", default=Path("."))
     parser.add_argument("--machine", type=Path, default=ROOT / "jobs/machines/cluster-64.json")
     parser.add_argument("--size", type=int, default=131072, help="m = n = k on one rank")
+    parser.add_argument("--points", type=int, default=8, help="so many numbers of ranks")
     parser.add_argument("--folder", default="/dev/shm", help="for the sparse files")
     args = parser.parse_args()
     machine = json.loads(args.machine.read_text())
@@ -135,7 +135,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         for grows, what in ((False, f"file system of {read:.0f} GB/s"),
                             (True, f"grown with the nodes beyond {machine['ranks']} ranks")):
-            rows, result["program"] = series(Path(folder), machine, args.size, grows)
+            rows, result["program"] = series(Path(folder), machine, args.size, args.points, grows)
             result["series"].append({"what": what, "rows": rows})
             table(what, rows)
     (args.directory / "scaling.json").write_text(json.dumps(result, indent=1) + "\n")

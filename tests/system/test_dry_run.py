@@ -387,11 +387,11 @@ def test_weak_scaling_is_drawn(tmp_path):
     file = tmp_path / "machine.json"
     file.write_text(json.dumps(GPU_NODE | {"ranks": 64, "ranks_per_node": 4}))
     script = [sys.executable, ROOT / "tests/bench/scaling.py", tmp_path, "--machine", file]
-    done = subprocess.run([*script, "--size", "4096"], capture_output=True, text=True,
+    done = subprocess.run([*script, "--size", "4096", "--points", "6"], capture_output=True, text=True,
                           env=environment(DGEMM_OOC_BUILD=str(BUILD)))
     assert done.returncode == 0, done.stderr
     for series in json.loads((tmp_path / "scaling.json").read_text())["series"]:
-        assert [row["ranks"] for row in series["rows"]] == [4**i for i in range(8)]
+        assert [row["ranks"] for row in series["rows"]] == [4**i for i in range(6)]
         assert series["rows"][0]["efficiency"] == 1
         assert all(row["wall_s"] > 0 for row in series["rows"])
     assert ElementTree.parse(tmp_path / "scaling.svg").getroot().tag.endswith("svg")
