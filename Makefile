@@ -379,8 +379,8 @@ sanitize-gpu: $(GEMMBENCH) $(CHECKED)
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
-# Four test files at a time, if pytest-xdist is installed: launchers mostly wait.
-SPREAD = $(shell $(TESTPYTHON) -c "import xdist" 2>/dev/null && echo "-n 4 --dist loadfile")
+# Six test files at a time, if pytest-xdist is installed: half of the time runs and launchers wait.
+SPREAD = $(shell $(TESTPYTHON) -c "import xdist" 2>/dev/null && echo "-n 6 --dist loadfile")
 PYTEST = DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(TESTPYTHON) -m pytest -q
 
 smoke: all $(FAULTY)

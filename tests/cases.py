@@ -1,9 +1,13 @@
 """Cases of tests: few of many combinations, and many rows in one item.
 
 Of the combinations of a test that is marked `pairwise` those run that have each pair of values, since most faults need
-one value, or two together.  A table of rows that are quickly tried is one item with `each`."""
+one value, or two together.  Of one that is marked `singly` those run that have each value, as evenly as can be, where
+few random cases are made, too (DGEMM_OOC_TEST_TRIALS), as in `make test`; otherwise it is as if marked `pairwise`.  A
+table of rows that are quickly tried is one item with `each`."""
 import functools
 import inspect
+import os
+from collections import Counter
 from itertools import combinations
 
 import pytest
@@ -27,6 +31,25 @@ def cover(rows):
     return sorted(chosen)
 
 
+def even(rows):
+    """The indices, ascending, of some of the rows that have every value that is in a place of any of them: again and
+    again a row with the most values that are missing, of these one whose values were the least often taken."""
+    placed = [list(enumerate(row)) for row in rows]
+    missing, taken, chosen = {value for row in placed for value in row}, Counter(), []
+    while missing:
+        best = max(range(len(rows)), key=lambda i: (len(missing.intersection(placed[i])),
+                                                    -sum(taken[value] for value in placed[i])))
+        chosen.append(best)
+        missing -= set(placed[best])
+        taken.update(placed[best])
+    return sorted(chosen)
+
+
+def are_few():
+    """Whether fewer random cases are asked for than there are."""
+    return os.environ.get("DGEMM_OOC_TEST_TRIALS", "100%") != "100%"
+
+
 def row_of(item):
     """The values of a test's arguments: one for each `parametrize`, whose arguments belong together, and each fixture."""
     values = dict(item.callspec.params)
@@ -37,15 +60,15 @@ def row_of(item):
 
 
 def reduce(config, items):
-    """Leaves out combinations of tests that are marked `pairwise`, as far as each pair is tried."""
+    """Leaves out combinations of tests that are marked `pairwise` or `singly`, as far as each pair, or value, is tried."""
     tests = {}
     for item in items:
-        if item.get_closest_marker("pairwise"):
+        if item.get_closest_marker("pairwise") or item.get_closest_marker("singly"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     dropped = set()
     for all_of_it in tests.values():
-        kept = {all_of_it[i] for i in cover([row_of(item) for item in all_of_it])}
-        dropped |= set(all_of_it) - kept
+        choose = even if are_few() and all_of_it[0].get_closest_marker("singly") else cover
+        dropped |= set(all_of_it) - {all_of_it[i] for i in choose([row_of(item) for item in all_of_it])}
     items[:] = [item for item in items if item not in dropped]
     if dropped:
         config.hook.pytest_deselected(items=sorted(dropped, key=lambda item: item.nodeid))

@@ -34,6 +34,7 @@ def pytest_configure(config):
     for marker in ("gpu: computes on the GPU, where there is one",
                    "smoke: among the few that try everything once",
                    "pairwise: of all combinations so many that each pair of values is tried (cases.py)",
+                   "singly: of all combinations so many that each value is tried, or with all trials each pair (cases.py)",
                    "cluster: on nodes in network namespaces of their own",
                    "fresh: on empty roots of Debian, into which packages are downloaded"):
         config.addinivalue_line("markers", marker)

@@ -1,6 +1,7 @@
 """Combinations that are left out leave no pair of values untried."""
 import inspect
 import itertools
+import os
 import random
 import re
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from cases import cover, each, pairs_of  # noqa: E402
+from cases import cover, each, even, pairs_of  # noqa: E402
 
 
 def pairs_in(rows):
@@ -23,6 +24,17 @@ def test_products(most, extents):
     rows = list(itertools.product(*map(range, extents)))
     chosen = [rows[i] for i in cover(rows)]
     assert pairs_in(chosen) == pairs_in(rows) and len(chosen) <= most and cover(rows) == cover(list(rows))
+
+
+@pytest.mark.parametrize("extents", [[1], [5], [2, 7], [5, 4, 2, 2], [4, 2, 26]], ids=str)
+def test_each_value_evenly(extents):
+    """As many rows as the longest place has values, and no value more often than another by more than one."""
+    rows = list(itertools.product(*map(range, extents)))
+    chosen = [rows[i] for i in even(rows)]
+    assert len(chosen) == max(extents)
+    for place, extent in enumerate(extents):
+        times = [sum(row[place] == value for row in chosen) for value in range(extent)]
+        assert min(times) >= 1 and max(times) - min(times) <= 1
 
 
 def test_what_is_no_product():
@@ -81,7 +93,8 @@ import cases
 def pytest_collection_modifyitems(config, items):
     cases.reduce(config, items)
 def pytest_configure(config):
-    config.addinivalue_line("markers", "pairwise")
+    for marker in "pairwise", "singly":
+        config.addinivalue_line("markers", marker)
 """
 TESTS = """
 import pytest
@@ -95,14 +108,24 @@ def test_marked(device, size, name, more):
     print("SEEN", device, f"{size}{name}", len(more))
 def test_other(device):
     print("OTHER")
+@pytest.mark.singly
+@pytest.mark.parametrize("x", "abc")
+@pytest.mark.parametrize("y", "de")
+def test_singly(device, x, y):
+    print("TAKEN", device, x, y)
 """
 
 
-def seen(folder, *options):
+def said(folder, *options, trials="100%"):
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *options], cwd=folder,
-                          capture_output=True, text=True)
+                          capture_output=True, text=True, env=os.environ | {"DGEMM_OOC_TEST_TRIALS": trials})
     assert done.returncode == 0, done.stdout + done.stderr
-    return re.findall(r"SEEN (\w+) (\w+) (\w+)", done.stdout), done.stdout.count("OTHER")
+    return done.stdout
+
+
+def seen(folder, *options):
+    out = said(folder, *options)
+    return re.findall(r"SEEN (\w+) (\w+) (\w+)", out), out.count("OTHER")
 
 
 def test_of_a_marked_test(tmp_path):
@@ -115,3 +138,12 @@ def test_of_a_marked_test(tmp_path):
     for row, words in (("cpu", "1x", "0"), "cpu and none and 1-x"), (("gpu", "2y", "1"), "gpu and some and 2-y"):
         assert seen(tmp_path, "-k", words) == ([row], 0)
     assert len(seen(tmp_path, "-k", "cpu")[0]) == 6
+
+
+def test_of_a_test_that_is_marked_singly(tmp_path):
+    (tmp_path / "conftest.py").write_text(CONFTEST.format(folder=str(Path(__file__).resolve().parent.parent)))
+    (tmp_path / "test_x.py").write_text(TESTS)
+    few, many = (re.findall(r"TAKEN (\w+) (\w+) (\w+)", said(tmp_path, "-k", "singly", trials=trials)) for trials in ("5%", "100%"))
+    assert len(few) == 3 and len(many) == 6
+    assert {value for row in few for value in row} == {value for row in many for value in row}
+    assert pairs_in(many) == pairs_in(list(itertools.product(["cpu", "gpu"], "abc", "de")))
