@@ -412,6 +412,7 @@ PAPERS = {"--report": "report", "--trace": "trace", "--html": "page"}
 beside = pytest.mark.parametrize("option", PAPERS)
 
 
+@pytest.mark.singly
 @beside
 @pytest.mark.parametrize("how", ["itself", "symlink", "hard link"])
 def test_paper_is_an_input(source, how, option):
@@ -428,6 +429,7 @@ def test_paper_is_the_output(source, option):
     assert done.returncode in (USAGE, INPUT), done.stderr
 
 
+@pytest.mark.singly
 @beside
 @pytest.mark.parametrize("name", ["./input-C.h5", "./input-C.h5.part", "./input-C.h5.journal",
                                   "./input-C.h5.lock"])
@@ -621,6 +623,7 @@ def test_words_that_mean_something_else(source, words, says):
                    says=[says.replace("-b INPUT:", f"-b {source}:")])
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("url", ["s3://bucket/in.h5", "https://example.org/in.h5:/A", "file:///INPUT"])
 @pytest.mark.parametrize("words", [["dgemm_ooc", "URL"], ["dgemm_ooc", "INPUT", "-a", "URL"],
                                    ["dgemm_ooc", "INPUT", "-o", "URL"], ["h5mat", "info", "URL"],
@@ -736,6 +739,7 @@ def test_the_launcher_of_mvapich(source):
                    MV2_COMM_WORLD_RANK="0")
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("option, threads", [("--gpu-memory", 1), ("--host-memory", 1),
                                              ("--host-memory", 64)])
 @pytest.mark.parametrize("ranks, more", [(0, []), (0, ["--beta", "2"]), (0, ["--io", "hdf5"]),

@@ -18,6 +18,7 @@ def filled(g):
     return np.where(np.isnan(g), np.nanmean(g, 0), g)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("samples", [52, 53, 54, 55])
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_kinship(tmp_path, samples, ranks):

@@ -63,6 +63,7 @@ def assert_is_product(got, matrices):
     assert (np.abs(got - product(*matrices, **PROBLEM)) <= limit).all()
 
 
+@pytest.mark.singly
 @pytest.mark.smoke
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_cpu(problem, variant):
@@ -75,7 +76,7 @@ def test_reference_is_the_product(problem):
     assert_is_product(result(source), matrices)
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.gpu
 @pytest.mark.parametrize("algorithm", ["naive", "shared", "register"])
 @pytest.mark.parametrize("variant", GPU_VARIANTS)

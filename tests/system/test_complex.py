@@ -119,6 +119,7 @@ def test_the_order_of_the_sums_is_the_documented_one(source):
     assert np.mean(got == running_sums(a, b)) > 0.999
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("names", SPELLINGS, ids="/".join)
 @pytest.mark.parametrize("way", ["by offset", "chunks", "big-endian", "virtual", "user block"])
 def test_spellings(source, names, way):
@@ -147,6 +148,7 @@ def test_spellings(source, names, way):
     assert f"A: 12 x 30 complex double, {12 * 30 * 16} bytes" in said and f"complex {'/'.join(names)} f64" in said
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("types, asked, want", [
     (("f8", "c16"), [], "c16"), (("c16", "f8"), [], "c16"), (("f4", "c8"), [], "c8"), (("c8", "f4"), [], "c8"),
     (("f8", "f8"), ["--type", "z"], "c16"), (("i4", "c8"), ["--type", "z"], "c16"),
@@ -211,7 +213,7 @@ def test_other_compounds_are_refused(source, kind):
     assert done.returncode == INPUT and "no complex numbers; store these as compounds of two floats" in done.stderr
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("part", ["i1", "u1", "i2", ">i2", "i4", "u4", "i8"])
 @pytest.mark.parametrize("way", [{}, {"chunks": (5, 7), "compression": 4, "fillvalue": None}], ids=["contiguous", "chunks"])
 @pytest.mark.parametrize("asked, want", [("z", "c16"), ("c", "c8")])
@@ -284,7 +286,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("trans", ["NN", "TC", "CT", "NC"])
 def test_the_same_bits(problem, variant, trans):
@@ -293,6 +295,7 @@ def test_the_same_bits(problem, variant, trans):
     assert result(source, trans, *how.pop("options", []), **how) == reference
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_same_bits_in_random_configurations(problem, seed, tmp_path):
     rng = chance.Random(seed)
@@ -312,7 +315,7 @@ def test_the_same_bits_in_random_configurations(problem, seed, tmp_path):
     assert result(chunked, trans, *more, ranks=ranks) == reference, (more, ranks)
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.gpu
 @pytest.mark.parametrize("trans", ["NN", "TC", "CT", "NC"])
 @pytest.mark.parametrize("more, ranks", [([], 0), (["--gpu-memory", "300K"], 0), (["--tile", "31x40x64"], 2)])

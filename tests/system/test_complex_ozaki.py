@@ -60,6 +60,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_same_bits(problem, variant):
     source, reference = problem
@@ -69,6 +70,7 @@ def test_the_same_bits(problem, variant):
     assert report["plan"]["slab"] % BLOCK == 0 or report["plan"]["slab"] >= K
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_same_bits_in_random_configurations(problem, seed, tmp_path):
     source, reference = problem
@@ -88,6 +90,7 @@ def test_the_same_bits_in_random_configurations(problem, seed, tmp_path):
     assert result(chunked, "TC", *more, ranks=ranks)[0].tobytes() == reference, (more, ranks)
 
 
+@pytest.mark.singly
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype, algo", [("c16", "ozaki"), ("c8", "ozaki"), ("c16", "ozaki:6")])
 @pytest.mark.parametrize("trans, more, ranks", [("NN", [], 0), ("TN", ["--tile", f"9x5x{BLOCK}"], 2),
@@ -109,7 +112,7 @@ def test_a_gpu_multiplies_real_and_complex_operands(source, gpu):
         assert result(source, "TN", device=gpu)[0].tobytes() == result(source, "TN")[0].tobytes()
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("transb", "NTC")
 @pytest.mark.parametrize("transa", "NTC")
 @pytest.mark.parametrize("dtype, algo, limit, k", [
@@ -134,6 +137,7 @@ def errors(got, a, b):
     return np.array([np.linalg.norm(x.astype("f8"), axis=1) for x in (off.real, off.imag)]) / norms / unit
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("dtype", PARTS)
 @pytest.mark.parametrize("k", [200, 2 * BLOCK + 8])
 def test_errors_are_no_larger_than_those_of_sums(source, dtype, k):
@@ -208,6 +212,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits_and_with_no_other_products(sourc
     assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("fault, said", [("gemm:flip@2", "differs by"), ("gemm:residue@2", "it cannot be right")])
 def test_what_goes_wrong_on_the_device_is_found_and_multiplied_again(problem, fault, said, tmp_path):
     source, reference = problem

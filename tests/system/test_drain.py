@@ -25,6 +25,7 @@ def result(source, tmp_path, *options, **how):
     return read(output).tobytes(), report["plan"]["device_tiles"]
 
 
+@pytest.mark.singly
 @pytest.mark.gpu
 @pytest.mark.parametrize("options", [
     [], ["--alpha=-0.5"], ["--verify", "off"], ["--verify", "full"], ["--host-memory", "16M"],
@@ -48,7 +49,7 @@ def wide(tmp_path_factory):
 BESIDE = [*TWO, "--alpha=-0.5", "--io", "buffered", "--tile", f"{M}x{2 * N}x32", "--host-memory", "24M"]
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("verify", ["online", "off"])
 @pytest.mark.parametrize("faults", ["pwrite:delay@1+", "copy:delay%20", "gemm:delay%10", "combine:delay@1+"])
 @pytest.mark.parametrize("ranks", [0, 2])
@@ -63,11 +64,11 @@ def test_nothing_is_overwritten_that_has_not_left(wide, tmp_path, verify, faults
 def test_a_stop_while_a_tile_leaves(tmp_path, ranks):
     """What has not left the device when the run stops is in C when it goes on."""
     source, output = tmp_path / "input.h5", tmp_path / "stopped.h5"
-    operands(source, 24 * M, 2 * N, 256)
+    operands(source, 12 * M, 2 * N, 256)
     expected, _ = result(source, tmp_path, "--alpha=-0.5")
     codes = []
     while 0 not in codes:
-        done = run("dgemm_ooc", source, "-o", output, *BESIDE, "--max-time", "10m" if 75 in codes else "0.6s",
+        done = run("dgemm_ooc", source, "-o", output, *BESIDE, "--max-time", "10m" if 75 in codes else "0.4s",
                    ranks=ranks, DGEMM_OOC_TEST_ROOM="1", DGEMM_OOC_TEST_FAULTS="pwrite:delay@1+")
         assert done.returncode in (0, 75), done.stderr
         codes.append(done.returncode)
@@ -82,6 +83,7 @@ def test_one_tile_or_two(problem, tmp_path, gpu, why, options, tiles):
     assert result(problem, tmp_path, *TWO, *options, device=gpu, ranks=2)[1] == tiles, why
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2, 3])
 @pytest.mark.parametrize("faults", ["gemm:delay@1+", "gemm:delay@1+,mirror:delay%20,copy:delay%20",
                                     "gemm:delay@1+,pwrite:delay%1", "gemm:delay%30"])

@@ -63,6 +63,7 @@ def test_a_bad_value_is_said_of_the_variable(source, variable, value, option):
     assert f"{option} {value}: " in complaint and "DGEMM" not in complaint
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("variable, meant", [
     ("GPU_MEM", "GPU_MEMORY"), ("GPUMEMORY", "GPU_MEMORY"), ("HOST_MEMROY", "HOST_MEMORY"),
     ("CHECK_POINT", "CHECKPOINT"), ("FORCED", "FORCE"), ("force", "FORCE"), ("FOO", None), ("SOMETHING_ELSE", None)])
@@ -95,6 +96,7 @@ def test_help_and_version_come_whatever_is_set():
 NOTHING = "nothing.h5:/Z"
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("beta", [[], ["--beta", 0], ["--beta", "-0"]], ids=str)
 @pytest.mark.parametrize("how", [["-c", NOTHING], ["--c=Z"], ["-n", "-c", NOTHING]], ids=str)
 def test_c_without_beta(source, how, beta):

@@ -159,6 +159,7 @@ def test_a_rank_whose_call_fails(problem, counts, case, call, fault):
         assert done.returncode in {0, FAULTS[call][fault]} | ALSO.get(call, set()), done.stderr
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks, rank", [(3, 2), (3, 0), (2, 1)])
 @pytest.mark.parametrize("at", [3, 6, 9])
 def test_a_reader_that_fails_while_its_rank_waits_for_others(problem, ranks, rank, at):
@@ -168,6 +169,7 @@ def test_a_reader_that_fails_while_its_rank_waits_for_others(problem, ranks, ran
     assert done.returncode in {0, RUNTIME}, done.stderr
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_short_or_late_leaves_the_same_bits(problem, case, ranks):
@@ -177,6 +179,7 @@ def test_what_is_short_or_late_leaves_the_same_bits(problem, case, ranks):
         assert any("fault in pwrite" in line for line in lines) or case == "mapped"
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("when", ["combine:delay@1", "copy:delay%15", "gemm:delay%10",
                                   "combine:delay%30", "project:delay%10",
@@ -248,6 +251,7 @@ def test_a_rank_without_memory_says_so(problem, number):
     assert done.returncode == 0 or re.search("^dgemm_ooc: ", done.stderr, re.M), done.stderr
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("call", ["pwrite:enospc", "pwrite:eio", "fdatasync:eio",
                                   "ftruncate:enospc", "sync:fail", "copy:fail",

@@ -100,6 +100,7 @@ LAYOUTS = [
 ]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("pattern", [[], ["--pattern", "genotype", "--missing", "0.1"]])
 @pytest.mark.parametrize("kind", ["d", "s"])
 def test_gen_does_not_depend_on_layout_or_threads(kind, pattern):

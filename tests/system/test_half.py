@@ -79,6 +79,7 @@ def name(x):
     return getattr(x, "__name__", str(x))
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("kinds, layout, trans, options, ranks", [
     ("float16 float16", contiguous, "NN", [], 0), ("bfloat16 bfloat16", filtered, "TN", [], 3),
     ("float16 bfloat16", chunked, "TT", ["--beta", 2], 0), ("float float16", filtered, "NT", ["--alpha", 3], 3),
@@ -97,6 +98,7 @@ def test_any_two(tmp_path, device, kinds, layout, trans, options, ranks):
     assert_same(*files, "--transa", trans[0], "--transb", trans[1], *LIMITS, *options, ranks=ranks, device=device)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("kind, layout, options, ranks", [
     ("float16", contiguous, ["--product", "gram"], 0), ("bfloat16", filtered, ["--product", "gram", "--transa", "T"], 3),
     ("float16", filtered, ["--product", "cov"], 3), ("bfloat16", contiguous, ["--product", "cov", "--transa", "T"], 0),

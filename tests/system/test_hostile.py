@@ -135,6 +135,7 @@ def test_a_hard_link_in_the_part_s_place_is_not_written_through(source):
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("name, says", [
     ("input-C.h5.part", "no run left it"), ("input-C.h5.part.sums0", "no run left it"),
     ("input-C.h5.part.sums1", "no run left it"), ("input-C.h5.journal", "is no journal of a run")])

@@ -56,7 +56,7 @@ def same(problem, *options, dtype="i8", **how):
     return report
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("b_type", RANGES)
 @pytest.mark.parametrize("a_type", RANGES)
 def test_types_and_transpositions(tmp_path, device, a_type, b_type):
@@ -70,20 +70,21 @@ def test_types_and_transpositions(tmp_path, device, a_type, b_type):
     assert report["problem"]["exact"] == f"exact integers: {a} x {b} -> int64"
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("size", [(1, 1, 1), (1, 97, 3), (97, 1, 130), (3, 5, 0), (130, 257, 129)], ids=str)
 @pytest.mark.parametrize("types", [("i1", "u1"), ("u2", "i2"), ("i4", "u4")], ids="-".join)
 def test_odd_shapes(tmp_path, device, size, types):
     same(make(tmp_path / "input.h5", *size, types), device=device)
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("b_type", RANGES)
 @pytest.mark.parametrize("a_type", RANGES)
 def test_extreme_values(tmp_path, device, a_type, b_type):
     same(make(tmp_path / "input.h5", 40, 30, 1000, (a_type, b_type), extreme=True), device=device)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("types", [("i1", "i1"), ("u1", "u1"), ("i1", "u1"), ("i2", "i2"), ("i4", "u1")],
                          ids="-".join)
 def test_sums_of_more_than_32_bits(tmp_path, device, types):
@@ -93,7 +94,7 @@ def test_sums_of_more_than_32_bits(tmp_path, device, types):
     same((source, a.astype("i8") @ b.T.astype("i8")), "--transb", "T", device=device)
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2, 3, 4])
 @pytest.mark.parametrize("types", [("i1", "i1"), ("u1", "i2"), ("u4", "i4")], ids="-".join)
 def test_many_tiles_and_ranks(tmp_path, device, ranks, types):
@@ -111,6 +112,7 @@ def test_bytes_travel_as_they_are(tmp_path):
     assert report["stages"]["read"]["bytes"] == report["stages"]["in"]["bytes"] == 300 * (100 + 80)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("storage", [
     {"chunks": (16, 33)}, {"chunks": (40, 64), "compression": "gzip", "shuffle": True}, {"dtype": ">i2"},
     {"dtype": ">i4"}, {"dtype": ">u4", "chunks": (16, 33)}], ids=str)
@@ -145,7 +147,7 @@ def test_c0_of_chunks_that_were_never_written(tmp_path, io, fill):
     same((source, ab + c), "--beta", 1, "--io", io)
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("types", [("i1", "i1"), ("i2", "u2"), ("i4", "i2")], ids="-".join)
 @pytest.mark.parametrize("alpha, beta, c0", [(-3, 0, "i8"), (2, -5, "i8"), (0, 7, "i8"), (2, 3, "u1"), (1, 1, ">i4")])
 def test_scalars(tmp_path, device, types, alpha, beta, c0):
@@ -176,7 +178,7 @@ def test_overflow_of_c0_is_detected(tmp_path, device):
     assert not output_of(source).exists()
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("types", ["i1", "u1", "i2", "i4", "u4"])
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_symmetric(tmp_path, device, ranks, types):
@@ -216,6 +218,7 @@ def test_check_only(tmp_path):
     assert run("dgemm_ooc", source, "--check-only").returncode == 5
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("types", [("i1", "i2"), ("i4", "i4")], ids="-".join)
 def test_go_on_after_a_stop(tmp_path, ranks, types):
@@ -268,6 +271,7 @@ BOUNDS = [  # k elements of A and of B, and alpha: the largest that C may have a
     ("u1", 255, "i1", 1, 3, 2**52, True), ("u1", 255, "i1", 3, 3, 2**52, False)]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("a, x, b, y, k, alpha, fits", BOUNDS)
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_what_fits_is_decided_by_the_largest_elements(tmp_path, a, x, b, y, k, alpha, fits, ranks):

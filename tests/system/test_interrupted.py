@@ -107,7 +107,7 @@ SHORT = "pread:eintr%20,pread:short%100,pwrite:short%100,madvise:eintr%20"
 BY_OFFSET = pytest.mark.parametrize("way", [way for way in WAYS if way != "hdf5"])
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @BY_OFFSET
 @pytest.mark.parametrize("ranks", [0, 3])
 @pytest.mark.parametrize("fault, code, words", [(FULL, 4, "No space left"), (BROKEN, 1, "Input/output error")],

@@ -72,12 +72,13 @@ def production(system, source, **variables):
 
 
 @pytest.mark.parametrize("system", HAND_IN)
-def test_two_restarts(batch, reference, source, system):
+def test_restarts(batch, reference, source, system):
     """The script resubmits itself whenever the batch system tells it to stop.  Its options reach the program."""
+    stops = 2 if system == next(iter(HAND_IN)) else 1
     batch.hand_in(system, production(system, source, OPTIONS="(--alpha 2)"))
-    assert batch.run(source, stops=2) == [75, 75, 0], batch.log.read_text()
+    assert batch.run(source, stops=stops) == [*[75] * stops, 0], batch.log.read_text()
     said = batch.log.read_text()
-    assert said.count("\nRestart ") == 2 and f"lfs setstripe -c -1 -S 16M {source.parent}" in said
+    assert said.count("\nRestart ") == stops and f"lfs setstripe -c -1 -S 16M {source.parent}" in said
     assert (read(output_of(source)) / 2).tobytes() == reference[1]
     assert not list(source.parent.glob("*.stalls"))
 

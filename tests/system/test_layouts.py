@@ -167,6 +167,7 @@ def test_float_file_as_double(tmp_path, layout):
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2, 3])
 @pytest.mark.parametrize("trans", ["NN", "NT", "TN", "TT"])
 def test_chunks_leave_no_trace_in_the_bits(tmp_path, trans, ranks):

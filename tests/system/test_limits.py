@@ -58,6 +58,7 @@ def test_few_files(source):
     assert run("dgemm_ooc", path, wrapper=["prlimit", "--nofile=64"]).returncode == 0
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
 @pytest.mark.parametrize("layout", [[], ["--product", "cor"]])
 def test_files_that_may_not_grow(source, share, layout):

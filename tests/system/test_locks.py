@@ -57,6 +57,7 @@ def test_ranks_without_locks(source, reference, without):
     assert_whole(source, reference)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("number", NUMBERS[:2], ids=errno.errorcode.get)
 @pytest.mark.parametrize("verify", ["off", "online"])
 def test_one_run_comes_while_another_is_at_work(source, reference, no_locks, verify, number):
@@ -72,6 +73,7 @@ def test_one_run_comes_while_another_is_at_work(source, reference, no_locks, ver
     assert_whole(source, reference)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("verify", ["off", "online"])
 @pytest.mark.parametrize("count", [2, 3])
 def test_runs_that_start_together(source, reference, without, count, verify):
@@ -181,7 +183,7 @@ NO_LOCK = "is not a run's lock file"
 OWNER = f"4711 elsewhere then {ELSEWHERE} 1 1"
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("age", [0, 9999])
 @pytest.mark.parametrize("text, says", [
     ("", "is empty: another run is starting, or died while it started"), ("my list of locks\n", NO_LOCK),

@@ -14,7 +14,7 @@ import pytest
 from cases import each
 from launch import BUILD, FAULTY, WAYS, run
 from matrices import multiply, output_of, part_of, read
-from test_symmetric import (N, K, OFF, ON, ON_GPU, SCALARS, SEEDS, SLOW_BUS, SLOW_PRODUCT, configuration,
+from test_symmetric import (N, K, OFF, ON, ON_GPU, SCALARS, SEEDS, SLOW_BUS, SLOW_PRODUCT, configuration, seeds,
                             general_result, has_numbers, machine, make, result, stop)
 
 LOWER = ["--symmetric", "lower"]
@@ -39,7 +39,7 @@ def same(source, trans="T", *more, scalars=SCALARS, **how):
 STORAGE = {"contiguous": {}, "chunked": dict(chunks=(37, 50)), "compressed": dict(chunks=(64, 64), compression="gzip")}
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("storage", STORAGE)
 @pytest.mark.parametrize("ranks", [0, 2, 3])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -53,6 +53,7 @@ def test_half_is_written(tmp_path, trans, dtype, ranks, storage):
         assert size / 2 < report["stages"]["write"]["bytes"] < 0.55 * size
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("trans", "TN")
 @pytest.mark.parametrize("n, k", [(1, 1), (1, 300), (300, 1), (2, 5), (63, 64), (65, 7), (129, 1000)])
 def test_shapes(tmp_path, n, k, trans):
@@ -115,7 +116,7 @@ def test_the_output_and_the_run_say_so(tmp_path):
         assert "triangle" not in file["C"].attrs
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 3, 8])
 @pytest.mark.parametrize("trans", "TN")
 @pytest.mark.parametrize("memory", ["64M", "1M"])
@@ -149,6 +150,7 @@ def test_without_products(tmp_path):
     assert done.returncode == 2 and "--symmetric lower" in done.stderr
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("trans", "TN")
 def test_the_full_check(tmp_path, trans, dtype):
@@ -248,7 +250,7 @@ def test_what_goes_wrong_is_found_and_multiplied_again(tmp_path, faulty, memory,
     assert found
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_interrupted_runs_leave_the_same_bits(tmp_path, faulty, seed):
     """Stopped and killed with any ranks and memory; resumed ones read the files back."""
     rng = random.Random(seed)
@@ -293,8 +295,8 @@ def test_a_run_of_another_half_is_not_resumed(tmp_path, faulty, first, then, say
 @pytest.mark.parametrize("above", [True, False])
 def test_damage_of_what_is_complete_is_found(tmp_path, faulty, above):
     """Also above the diagonal, where no run would write over it."""
-    source = make(tmp_path / "input.h5", 600, 2000)
-    assert stop(source, 0, *LOWER, memory="2M", until=lambda: has_numbers(source)) == 75
+    source = make(tmp_path / "input.h5", 400, 1500)
+    assert stop(source, 0, *LOWER, memory="1M", until=lambda: has_numbers(source)) == 75
     c = read(part_of(source))
     row, col = (int(x[0]) for x in np.nonzero(np.tril(c, -1)))
     assert (np.triu(c, 1) == 0).all() and row > col

@@ -51,7 +51,7 @@ def made(tmp_path_factory):
     return of
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("size, dtype, options", [
     ((2000, 2000, 2000), "f8", ["--host-memory", "16M"]),
@@ -107,7 +107,7 @@ def test_the_next_phase_has_the_memory_of_the_one_before(tmp_path, dtype):
         assert rest - kept <= 2 << 20
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("chunks, options", [
     ((128, 128), ["--host-memory", "32M"]),
@@ -219,6 +219,7 @@ def test_limits_of_control_groups(tmp_path, in_group, place, files, limit):
     assert planned == limit << 19 if limit else planned > 512 << 19
 
 
+@pytest.mark.singly
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
 @pytest.mark.parametrize("place, files, cpus", [
     ("0::/job/task", {"job/cpu.max": "100000 100000", "job/task/cpu.max": "max 100000"}, 1),

@@ -45,6 +45,7 @@ def test_every_type(tmp_path, dtype):
     assert read(tmp_path / "C.h5").tobytes() == read(output_of(tmp_path / "input.h5")).tobytes()
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_out_of_core_on_ranks(tmp_path, version, ranks):
@@ -183,6 +184,7 @@ def test_either_order_of_either_file(tmp_path, dtype):
             assert checked.returncode == 0, checked.stderr
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("words, value", [
     (["--product", "gram"], lambda a: a @ a.T), (["--product", "gram", "--transa", "T"], lambda a: a.T @ a),
     (["--product", "cov"], np.cov), (["--product", "cov", "--transa", "T"], lambda a: np.cov(a.T)),

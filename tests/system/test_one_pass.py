@@ -12,6 +12,7 @@ from test_prepare import TALL, assert_near, assert_statistics, exact, far, make,
 BEFORE = {"f8": ["--gpu-memory", "120K"], "f4": ["--gpu-memory", "70K"]}  # C in several super-blocks
 
 
+@pytest.mark.singly
 @pytest.mark.gpu
 @each("product, trans, dtype, more", [
     ("cov", TALL, "f8", []), ("cov", [], "f8", []), ("cor", TALL, "f8", []), ("cor", [], "f4", []),
@@ -66,6 +67,7 @@ def saves(source):
 FAR = "have a mean or deviation that is far from that of a sample"
 
 
+@pytest.mark.singly
 @each("product, at, rows, size", [
     ("cov", 1e6, 64000, 1), ("cor", 1e6, 64000, 1), ("cor", 1e6, 64000, 1e200), ("cor", 1e6, 64000, 1e-200),
     ("cor", 0, 2000, 1e200)])

@@ -14,7 +14,7 @@ from ranks import pids
 from test_bad_input import INPUT
 from test_verify import VERIFY
 
-M, N, K = 600, 500, 400
+M, N, K = 400, 320, 400
 SLOW = ["--tile", "40x40x16"]
 LARGE = 5000  # columns of B, most of which are not sampled
 SOON = 15  # seconds; the run would last a minute
@@ -103,6 +103,7 @@ def assert_given_up(process, how, file="b.h5", operand="B is", timeout=PATIENCE)
     assert err.count("changed while it was in use") == 1, err
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_a_change_in_the_middle(source, change, ranks):
@@ -119,7 +120,7 @@ def test_a_change_in_the_middle(source, change, ranks):
 
 def test_a_change_is_noticed_soon(source):
     """The change is noticed before all has been multiplied."""
-    process = begin(source, late="20")
+    process = begin(source, late="50")
     overwrite(b_of(source))
     assert_given_up(process, CHANGES[overwrite], timeout=SOON)
 

@@ -110,6 +110,7 @@ def test_two_papers_to_standard_output(source):
     assert done.returncode == INPUT and "the trace /dev/stdout is the report" in done.stderr
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
 @pytest.mark.parametrize("target", ["pipe", "folder", "nowhere", "/dev/null"])
 def test_a_link_to_no_file_is_not_replaced(source, option, target):
@@ -121,6 +122,7 @@ def test_a_link_to_no_file_is_not_replaced(source, option, target):
     assert os.readlink(path) == target
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
 @pytest.mark.parametrize("name", ["/dev/stderr", "//dev/stdout", "/dev/fd/2", "/proc/self/fd/2"])
 def test_a_stream_is_not_replaced(source, standard_output, option, name):
@@ -249,6 +251,7 @@ def held(path):
         return sorted(file)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("content", ["other", "g/other", "C2/other"])
 @pytest.mark.parametrize("dataset", ["", ":/C2", ":/g/C2"])
 def test_force_removes_no_other_dataset(source, dataset, content):

@@ -65,6 +65,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_same_bits(problem, variant):
     source, reference = problem
@@ -102,6 +103,7 @@ def run_anyhow(problem, rng, folder, megabytes=(11, 40), **how):
     assert result(chunked, *options, ranks=ranks, **how)[0].tobytes() == reference.tobytes(), (options, ranks)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_same_bits_in_random_configurations(problem, seed, tmp_path):
     run_anyhow(problem, random.Random(seed), tmp_path)
@@ -114,12 +116,14 @@ def short_problem(request, tmp_path_factory):
     return source, result(source)[0]
 
 
+@pytest.mark.singly
 @pytest.mark.gpu
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_gpu_gives_the_same_bits_in_random_configurations(short_problem, seed, tmp_path, gpu):
     run_anyhow(short_problem, random.Random(seed), tmp_path, megabytes=(31, 60), device=gpu)
 
 
+@pytest.mark.singly
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype, algo", [("f8", "ozaki"), ("f4", "ozaki"), ("f8", "ozaki:6")])
 @pytest.mark.parametrize("options, ranks", [([], 0), (["--tile", "50x37x8192"], 2)])
@@ -142,6 +146,7 @@ def test_errors_are_small_with_other_moduli(tmp_path, dtype, k, algo, most):
     assert error(result(tmp_path / "input.h5", algo=algo, problem={})[0], a, b) <= most
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("dtype, most", [("f8", 1), ("f4", 1.5)])
 @pytest.mark.parametrize("trans", ["NN", "TN", "NT", "TT"])
 def test_errors_are_no_larger_than_those_of_sums(tmp_path, dtype, most, trans):
@@ -319,6 +324,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits_and_with_no_other_products(tmp_p
     assert read(output_of(source)).tobytes() == read(whole_run).tobytes()
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("fault, said", [("gemm:flip@2", "differs by"), ("gemm:residue@2", "it cannot be right")])
 def test_what_goes_wrong_on_the_device_is_found_and_multiplied_again(problem, fault, said, tmp_path):
     source, reference = problem

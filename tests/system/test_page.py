@@ -241,6 +241,7 @@ def assert_legible(tab, dark):
         assert (lighter + 0.05) / (darker + 0.05) >= 4.5, colour
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_in_a_window(shown, scheme):
     """Nothing is wider than the window, and every image is there; print is always light."""

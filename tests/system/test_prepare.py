@@ -174,6 +174,7 @@ def test_the_first_nan_is_named(tmp_path, ranks, chunks):
     assert "--nan mean" in done.stderr and snapshot(tmp_path) == before
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 3])
 @pytest.mark.parametrize("dtype, large", [("f8", 1.7e308), ("f4", 3e38)])
 def test_differences_that_may_overflow_are_refused(tmp_path, dtype, large, ranks):
@@ -239,6 +240,7 @@ PASSES = pytest.mark.parametrize("a, words", [  # what is read before anything i
     ((random((40000, 600)) * 2**20).astype("i4"), ["-b", "A", *TALL])], ids=["means", "largest"])
 
 
+@pytest.mark.singly
 @PASSES
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_one_of_two_runs_is_refused_before_the_pass(tmp_path, a, words, ranks):
@@ -317,6 +319,7 @@ def make_kind(path, words, dtype):
     return make(path, a)
 
 
+@pytest.mark.singly
 @KINDS
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_the_same_bits_everywhere(tmp_path, words, dtype):
@@ -331,6 +334,7 @@ def test_the_same_bits_everywhere(tmp_path, words, dtype):
         assert got == reference and report["verdict"] == "PASSED", (ranks, more)
 
 
+@pytest.mark.singly
 @pytest.mark.gpu
 @KINDS
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
@@ -359,7 +363,7 @@ def test_long_and_short(tmp_path, rows, cols):
     for axis in "rows", "cols":
         words = ["-b", "A", *trans, "--center", axis]
         reference, _ = result(source, *words, "--host-memory", "1G")
-        for ranks in 0, 2, 5:
+        for ranks in 0, 3:
             got, report = result(source, *words, "--host-memory", "10M", ranks=ranks)
             assert got == reference and report["statistics"]["lines"] == (rows if axis == "rows" else cols)
             z, mean, deviation = exact(far(rows, cols), 1 if axis == "rows" else 0)

@@ -34,7 +34,7 @@ def assert_is_exact(source, dtype, a, b, c, **problem):
     assert read(output_of(source)).tobytes() == expected.tobytes()
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("trans", TRANSPOSES)
 @pytest.mark.parametrize("alpha, beta", SCALARS)
@@ -47,7 +47,7 @@ def test_every_kind_out_of_core(tmp_path, device, dtype, trans, alpha, beta):
         assert is_out_of_core(report), report["plan"]
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("alpha, beta", SCALARS)
 def test_single_slab_by_strips(tmp_path, device, dtype, alpha, beta):
@@ -66,6 +66,7 @@ SIZES = [(1, 1, 1), (1, 37, 5), (41, 1, 7), (1, 1, 53), (13, 17, 1), (31, 37, 41
 KINDS = list(itertools.product(TYPES, TRANSPOSES, SCALARS))
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("size, kind", [  # 7 steps through the 40 kinds, so that each occurs in turn
     pytest.param(size, KINDS[7 * i % len(KINDS)], id="x".join(map(str, size)))
     for i, size in enumerate(SIZES)])
@@ -77,6 +78,7 @@ def test_ragged_sizes_exactly(tmp_path, device, size, kind):
     assert_is_exact(source, dtype, *matrices, **problem)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks, size, dtype, trans, alpha, beta", [
     (1, OUT_OF_CORE, "f8", "NN", 1, 0),
     (2, OUT_OF_CORE, "f4", "NT", 2.5, -0.5),
@@ -135,6 +137,7 @@ def test_nan_and_inf_travel_as_numpy_lets_them(tmp_path, device, trans, beta):
     assert report["elements_not_finite"] >= 3 * 45 and report["elements_not_judged"] == 0
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_alpha_0_leaves_beta_c_even_with_nan_in_a(tmp_path, device, ranks):
     a, b, c = np.full((21, 10), np.nan), whole((10, 19)), whole((21, 19))

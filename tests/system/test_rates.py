@@ -54,6 +54,7 @@ def test_rates(source, reference, machine):
     assert product_of(source, rates=MACHINES[machine]) == reference
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("rates", [None, {"in_bytes_per_s": SLOW}], ids=["probed", "slow bus"])
 @pytest.mark.parametrize("limits", LIMITS, ids=" ".join)
 def test_limits(source, reference, limits, rates):

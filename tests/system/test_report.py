@@ -10,10 +10,11 @@ import subprocess
 import termios
 
 import h5py
+import numpy as np
 import pytest
 
 from launch import FAULTY, PATIENCE, ROOT, command, environment, run, start
-from matrices import multiply, operands, output_of, part_of, start_late, wait_until
+from matrices import multiply, operands, output_of, part_of, start_late, wait_until, write
 from ranks import pids
 
 SLOW = ["--tile", "100x100x16"]
@@ -49,7 +50,7 @@ def tell(source, *options, **how):
 
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_progress_is_a_line_that_is_drawn_anew(source, ranks):
-    tile = "40x40x16" if ranks else "20x20x16"
+    tile = "60x60x16" if ranks else "40x40x16"
     with start_late(source, "--tile", tile, "--progress", "always", ranks=ranks) as process:
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
@@ -69,7 +70,7 @@ def test_one_rank_shows_progress_where_statistics_come_first(source):
 
 
 def test_progress_is_shown_at_most_four_times_a_second(source):
-    done = run("dgemm_ooc", source, "--tile", "20x20x16", "--progress", "always", "--report",
+    done = run("dgemm_ooc", source, "--tile", "40x40x16", "--progress", "always", "--report",
                source.parent / "report.json")
     report = report_of(source)
     assert 1 <= len(re.findall("product", done.stderr)) <= 4 * report["wall_s"] + 3  # its begin and its end, too
@@ -121,14 +122,14 @@ def on_terminal(columns, *arguments):
 
 @pytest.mark.parametrize("columns", [50, 200])
 def test_progress_fits_a_terminal(source, columns):
-    shown = on_terminal(columns, source, "--tile", "20x20x16").split("\r")[1:]
+    shown = on_terminal(columns, source, "--tile", "40x40x16").split("\r")[1:]
     lines = [line.removesuffix("\033[K") for line in shown if line != "\033[K"]
     assert lines and max(map(len, lines)) < columns
     assert any("tile" in line for line in lines) == (columns == 200)
 
 
 def test_quiet_says_nothing_to_a_terminal(source):
-    assert on_terminal(80, source, "-q", "--tile", "20x20x16") == ""
+    assert on_terminal(80, source, "-q", "--tile", "40x40x16") == ""
 
 
 # The summary.
@@ -287,6 +288,15 @@ def test_names_that_are_no_utf_8(source):
         assert "--report " in json.load(file)["command"]
 
 
+def test_names_with_control_characters_are_plain(tmp_path):
+    """Of whatever file: a terminal that shows a report does not obey them."""
+    source = write(tmp_path / "input.h5", **{"A\x1b[31m": np.ones((3, 2)), "B": np.ones((2, 4))})
+    done = run("dgemm_ooc", source, "-a", "A\x1b[31m", "--report", tmp_path / "report.json")
+    assert done.returncode == 0 and "\x1b" not in done.stdout, done.stderr
+    assert '"A?[31m"' in (tmp_path / "report.json").read_text()
+
+
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("option", ["--trace", "--html"])
 def test_complete_but_for_the_page(source, option, ranks):

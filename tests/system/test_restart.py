@@ -102,8 +102,7 @@ def test_a_stop_without_restart_promises_none(source):
 
 
 @pytest.mark.parametrize("ranks, later, tile", [
-    (1, 3, "150x150x64"), (2, 2, "50x50x16"), (3, 1, f"{M}x{N}x16"), (4, 2, "77x93x48"),
-    (3, 4, f"50x{N}x{K}")])
+    (1, 3, "150x150x64"), (2, 2, "50x50x16"), (4, 1, f"{M}x{N}x16"), (3, 4, f"50x{N}x{K}")])
 def test_go_on_with_other_ranks_and_tiles(source, reference, ranks, later, tile):
     code, _, err = stop(source, ranks=ranks, after=0.5)
     assert code == 75, err
@@ -219,7 +218,7 @@ def stop_within_k(source, ranks, *options, **env):
 
 
 @pytest.mark.parametrize("ranks, node, grid, later", [
-    (0, 1, "1x1", 0), (3, 3, "3x1", 3), (4, 1, "4x1", 4), (4, 2, "2x2", 1), (1, 1, "1x1", 2)])
+    (0, 1, "1x1", 2), (3, 3, "3x1", 3), (4, 1, "4x1", 4), (4, 2, "2x2", 1)])
 def test_sums_of_a_long_tile(deep, tmp_path, ranks, node, grid, later):
     """The run stops within k, and resumes there."""
     source = linked(deep[0], tmp_path)
@@ -541,7 +540,7 @@ def test_elements_that_are_nan_are_counted_once(tmp_path):
 SLOW_MACHINE = {"gemm_double_flops_per_s": 1e5, "gemm_float_flops_per_s": 1e5}
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("scalars", [[], ["--beta", "2"]], ids=["", "beta"])
 @pytest.mark.parametrize("ranks, options", [
     (3, ["--grid", "1x3", "--tile", "64x64x16"]),  # idle at the edge of each row, and busy after it

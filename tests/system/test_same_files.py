@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from cases import each
+from cases import are_few, each
 from launch import BUILD, FAULTY, PATIENCE, RANK, Process, environment, run
 from matrices import read, snapshot, wait_until
 
@@ -26,7 +26,7 @@ mount --bind "$folder/$rank" "$folder/here"
 cd "$folder/here"
 exec "$@"
 """
-SEEDS = 10 * int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "1"))
+SEEDS = (6 if are_few() else 10) * int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "1"))
 
 
 def begin(folder, ranks, *options, **env):

@@ -241,6 +241,7 @@ def stop_deep(source, ranks=0):
          ranks=ranks)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_sums_are_what_is_read(deep, tmp_path, ranks, number):
@@ -271,6 +272,7 @@ def test_sums_that_are_gone(deep, tmp_path):
     assert_whole(source, deep[1])
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("fault, file, says", [
     ("pwrite:enospc@1+", ".sums", "cannot save the partial sums: .*No space left on device"),

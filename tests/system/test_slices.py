@@ -127,7 +127,7 @@ PARTS = ["A[30:250, 10:310]", "A[::2, 5:]", "A[:, ::3]", "chunks[30:250, 10:310]
 OF_HDF5 = ["A[:, ::3]", "chunks[1:, 1::2]"]
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("ranks", [0, 3])

@@ -29,8 +29,8 @@ def test_disturbed(tmp_path, campaign, count):
 
 
 @pytest.mark.parametrize("campaign, count, kind", [
-    ("files", 3, "same"), ("files", 3, "options"), ("files", 3, "content"), ("files", 3, "sources"),
-    ("calls", 8, "program"), ("calls", 8, "library"), ("disks", 3, "error"), ("memory", 2, "full"),
+    ("files", 2, "same"), ("files", 2, "options"), ("files", 2, "content"), ("files", 2, "sources"),
+    ("calls", 5, "program"), ("calls", 5, "library"), ("disks", 2, "error"), ("memory", 2, "full"),
     ("verdicts", 2, "plans")])
 def test_campaign(tmp_path, campaign, count, kind):
     summary, _ = soak(tmp_path, campaign, count, "--only", kind)

@@ -42,7 +42,7 @@ def problem(request, tmp_path_factory):
     return folder / "input.h5", sum_of_blocks(folder, a, b)
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks, layers, node", [
     (0, 1, 0), (2, 1, 2), (2, 2, 2), (2, 2, 1), (3, 1, 3), (4, 2, 4), (4, 2, 1), (4, 4, 2), (6, 2, 3), (8, 8, 8)])
 def test_the_tree(problem, device, ranks, layers, node):
@@ -74,7 +74,7 @@ def test_a_long_product_of_a_user(tmp_path):
     assert read(output_of(source)).tobytes() not in bits
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("options", [
     ["--grid", "1x4"], ["--grid", "2x2"], ["--grid", "1x1"], ["--tile", "20x30x16"], ["--tile", "67x50x48"],
     ["--gpu-memory", "300K", "--host-memory", "20M"]], ids=" ".join)
@@ -88,6 +88,7 @@ def test_any_plan(problem, device, options, layers):
     assert np.array_equal(read(output), expected)
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("layers", [1, 2, 4])
 @pytest.mark.parametrize("options, kind", [
     (["-b", "A", "--transb", "T"], "f8"), (["-b", "A", "--transb", "T", "--symmetric", "lower"], "f4"),
@@ -159,6 +160,7 @@ def test_errors_are_those_of_a_block(tmp_path):
 
 # What the check finds.
 
+@pytest.mark.singly
 @pytest.mark.parametrize("layers", [1, 2, 4])
 @pytest.mark.parametrize("value, rows", [(np.nan, [5]), (np.inf, [900]), (np.nan, [5, 900])])
 @pytest.mark.parametrize("of", ["A", "B"])
@@ -187,6 +189,7 @@ def test_large_numbers_of_one_layer(tmp_path, layers):
     assert report["elements_not_judged"] == 60 and report["elements_not_finite"] == 0
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("layers, rank", [(1, 0), (2, 1), (4, 2)])
 @pytest.mark.parametrize("fault", ["fold:flip@2", "fold:flip@5", "gemm:flip@2"])
 def test_a_wrong_sum_is_found(tmp_path, layers, rank, fault):
@@ -260,7 +263,7 @@ def stopped(source, *options, ranks, layers, after, **env):
     raise AssertionError("nothing was saved")
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("kind", ["f8", "f4"])
 @pytest.mark.parametrize("shape", ["NN", "sym"])
 @pytest.mark.parametrize("ranks, layers", [(1, 1), (3, 1), (2, 2), (4, 2), (4, 4)])

@@ -71,6 +71,7 @@ def test_a_copy_behind_another_takes_one_event(tmp_path):
     assert copies > 200 and records < 1.7 * copies  # products and parts of C take some
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks", [0, 3])
 @pytest.mark.parametrize("spoiled", ["report", "trace", "page"])
 def test_c_is_complete_when_one_of_its_papers_cannot_be_written(tmp_path, spoiled, ranks):

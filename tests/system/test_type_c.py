@@ -47,7 +47,7 @@ def assert_rounded(source, *options, device="cpu", ranks=0, **env):
     return doubles, report
 
 
-@pytest.mark.pairwise
+@pytest.mark.singly
 @pytest.mark.parametrize("complex_numbers", [False, True], ids=["real", "complex"])
 @pytest.mark.parametrize("ranks", [0, 3])
 @pytest.mark.parametrize("options", [
@@ -64,6 +64,7 @@ def test_bits(tmp_path, device, complex_numbers, ranks, options):
     assert report["pieces"] > 1 or report["stages"]["write"]["bytes"] == report["plan"]["write_bytes"]
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("options", [
     ["--product", "cov"], ["--product", "cor", "--transa", "T"], ["--product", "gram", "--center", "cols"]], ids=" ".join)
 @pytest.mark.parametrize("ranks", [0, 3])
@@ -73,6 +74,7 @@ def test_centred_products(tmp_path, device, ranks, options):
     assert run("dgemm_ooc", "--check-only", source).returncode == 0
 
 
+@pytest.mark.singly
 @pytest.mark.parametrize("ranks, layers", [(0, 1), (2, 1), (4, 2)])
 def test_long_k(tmp_path, device, ranks, layers):
     source = make(tmp_path / "input.h5", (67, 50, 997))

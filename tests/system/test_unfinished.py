@@ -83,6 +83,7 @@ def assert_right(source, product):
 
 # A part file under another name.
 
+@pytest.mark.singly
 @pytest.mark.smoke
 @pytest.mark.parametrize("verify", [[], OFF], ids=["checked", "off"])
 @pytest.mark.parametrize("ranks", [0, 2])
