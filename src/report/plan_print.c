@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "error.h"
 #include "first_read.h"
@@ -41,13 +42,6 @@ static const char *how_read(const struct problem *p, enum operand operand)
     return without && problem_through_library(p, operand) ? ", but through H5Dread" : "";
 }
 
-static const char *how_turned(const struct problem *p, enum operand operand)
-{
-    if (operand == OPERAND_C || !problem_seen_trans(p, operand))
-        return "";
-    return p->conjugate[operand] ? " conjugate transposed" : " transposed";
-}
-
 static void print_operand(FILE *out, const struct problem *p, enum operand operand)
 {
     char name[sizeof(struct source)], notes[NOTES_MAX][NOTE_TEXT];
@@ -55,60 +49,84 @@ static void print_operand(FILE *out, const struct problem *p, enum operand opera
     const struct matrix seen = matrix_seen(&source->matrix);
     snprintf(name, sizeof name, "%s:%s", source->file, source->dataset);
     error_make_plain(name);
-    fprintf(out, "  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s\n", "ABC"[operand],
-            seen.rows, matrix_cols(&seen), how_turned(p, operand), name,
-            source->layout, how_read(p, operand));
+    fprintf(out, "  %c         %" PRId64 "x%" PRId64 "  %s\n            %s%s\n", "ABC"[operand],
+            seen.rows, matrix_cols(&seen), name, source->layout, how_read(p, operand));
     const int count = problem_notes(p, operand, notes);
     for (int i = 0; i < count; i++)
         fprintf(out, "            %s\n", notes[i]);
 }
 
-static void print_standard(FILE *out, const struct problem *p)
+bool product_b_is_a(const struct problem *p)
 {
-    const struct scaling s = problem_seen_scaling(p);
-    if (!problem_scales(p))
-        return;
-    fprintf(out, "            A's %s%s are %s%s%s before; NaN is %s\n",
-            s.axis[0] == AXIS_ROWS ? "rows" : "columns",
-            !s.crossed                  ? ""
-            : s.axis[1] == AXIS_ROWS ? " and B's rows"
-                                     : " and B's columns",
-            s.centers ? "centred" : "",
-            s.centers && s.scales ? " and " : "", s.scales ? "scaled" : "",
-            s.missing == MISSING_ERROR  ? "refused"
-            : s.missing == MISSING_MEAN ? "taken for the mean"
-                                         : "taken for 0");
+    const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
+    return strcmp(a->file, b->file) == 0 && strcmp(a->dataset, b->dataset) == 0;
 }
 
-static void print_scalar(FILE *out, double real, double imaginary)
+static void write_scalar(FILE *out, double real, double imaginary)
 {
     if (imaginary != 0)
         fprintf(out, "(%g%+gi) ", real, imaginary);
-    else
+    else if (real == -1)
+        fputc('-', out);
+    else if (real != 1)
         fprintf(out, "%g ", real);
+}
+
+static void write_factor(FILE *out, const struct problem *p, enum operand operand)
+{
+    const char *turned = !problem_seen_trans(p, operand) ? "" : p->conjugate[operand] ? "^H" : "^T";
+    fprintf(out, "%s%s", operand == OPERAND_A || product_b_is_a(p) ? "A" : "B", turned);
+}
+
+static void write_scaling(FILE *out, const struct problem *p)
+{
+    static const char *const taken[] = {
+        [MISSING_ERROR] = "", [MISSING_MEAN] = ", NaN as mean", [MISSING_ZERO] = ", NaN as 0"};
+    const struct scaling s = problem_seen_scaling(p);
+    if (problem_scales(p))
+        fprintf(out, ", %s of A%s %s%s%s%s", s.axis[0] == AXIS_ROWS ? "rows" : "columns",
+                !s.crossed               ? ""
+                : s.axis[1] == AXIS_ROWS ? " and rows of B"
+                                         : " and columns of B",
+                s.centers ? "centred" : "", s.centers && s.scales ? " and " : "",
+                s.scales ? "scaled" : "", taken[s.missing]);
+}
+
+void product_print(FILE *out, const struct problem *p)
+{
+    fputs("C = ", out);
+    write_scalar(out, p->alpha, p->alpha_i);
+    write_factor(out, p, OPERAND_A);
+    fputc(' ', out);
+    write_factor(out, p, OPERAND_B);
+    if (problem_reads_c(p)) {
+        const bool minus = p->beta < 0 && p->beta_i == 0;
+        fputs(minus ? " - " : " + ", out);
+        write_scalar(out, minus ? -p->beta : p->beta, p->beta_i);
+        fputc('C', out);
+    }
+    write_scaling(out, p);
+}
+
+void product_print_shape(FILE *out, const struct problem *p)
+{
+    fprintf(out, "%s%s; C %" PRId64 "x%" PRId64 ", k %" PRId64, p->complex ? "complex " : "",
+            problem_is_exact(p) ? problem_exact_text(p) : problem_type_text(p), p->m,
+            p->n / problem_width(p), p->k / problem_width(p));
 }
 
 static void print_problem(FILE *out, const struct problem *p)
 {
-    const int64_t width = problem_width(p);
-    fprintf(out, "Problem     C = ");
-    print_scalar(out, p->alpha, p->alpha_i);
-    fprintf(out, "op(A) op(B)");
-    if (problem_reads_c(p)) {
-        fprintf(out, " + ");
-        print_scalar(out, p->beta, p->beta_i);
-        fprintf(out, "C");
-    }
-    fprintf(out, ", %s%s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", p->complex ? "complex " : "",
-            problem_type_text(p), p->m, p->n / width, p->k / width);
-    if (problem_is_exact(p))
-        fprintf(out, "            %s\n", problem_exact_text(p));
+    fputs("Problem     ", out);
+    product_print(out, p);
+    fputs("\n            ", out);
+    product_print_shape(out, p);
+    fputc('\n', out);
     if (p->symmetric)
         fprintf(out, "            %s: %s\n", problem_is_hermitian(p) ? "Hermitian" : "symmetric",
                 p->lower == LOWER_PACKED ? "lower half only, packed row by row"
                 : p->lower               ? "lower half only, C is 0 above the diagonal"
                                          : "half of the products, those on and below the diagonal");
-    print_standard(out, p);
     if (p->moduli > 0)
         fprintf(out,
                 "            in residues of %d moduli: errors of a row proven below %.3g u |a| "

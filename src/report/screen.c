@@ -64,59 +64,11 @@ static void print_lines(FILE *out, const struct line *lines, size_t count,
 
 /* Before the work. */
 
-/* Whether both are one matrix, by name. */
-static bool b_is_a(const struct problem *p)
-{
-    const struct source *a = &p->sources[OPERAND_A], *b = &p->sources[OPERAND_B];
-    return strcmp(a->file, b->file) == 0 && strcmp(a->dataset, b->dataset) == 0;
-}
-
-static void write_scalar(FILE *out, double real, double imaginary)
-{
-    if (imaginary != 0)
-        fprintf(out, "(%g%+gi) ", real, imaginary);
-    else if (real == -1)
-        fputc('-', out);
-    else if (real != 1)
-        fprintf(out, "%g ", real);
-}
-
-static void write_factor(FILE *out, const struct problem *p, enum operand operand)
-{
-    const char *turned = !problem_seen_trans(p, operand) ? "" : p->conjugate[operand] ? "^H" : "^T";
-    fprintf(out, "%s%s", operand == OPERAND_A || b_is_a(p) ? "A" : "B", turned);
-}
-
-static void write_scaling(FILE *out, const struct problem *p)
-{
-    const struct scaling s = problem_seen_scaling(p);
-    if (problem_scales(p))
-        fprintf(out, ", %s of A%s %s%s%s", s.axis[0] == AXIS_ROWS ? "rows" : "columns",
-                !s.crossed               ? ""
-                : s.axis[1] == AXIS_ROWS ? " and rows of B"
-                                         : " and columns of B",
-                s.centers ? "centred" : "", s.centers && s.scales ? " and " : "",
-                s.scales ? "scaled" : "");
-}
-
 static void write_product(FILE *out, const struct account *a)
 {
-    const struct problem *p = a->problem;
-    fputs("C = ", out);
-    write_scalar(out, p->alpha, p->alpha_i);
-    write_factor(out, p, OPERAND_A);
-    fputc(' ', out);
-    write_factor(out, p, OPERAND_B);
-    if (problem_reads_c(p)) {
-        const bool minus = p->beta < 0 && p->beta_i == 0;
-        fputs(minus ? " - " : " + ", out);
-        write_scalar(out, minus ? -p->beta : p->beta, p->beta_i);
-        fputc('C', out);
-    }
-    write_scaling(out, p);
-    fprintf(out, "; %s%s; C %" PRId64 "x%" PRId64 ", k %" PRId64, p->complex ? "complex " : "",
-            problem_is_exact(p) ? problem_exact_text(p) : problem_type_text(p), p->m,
-            p->n / problem_width(p), p->k / problem_width(p));
+    product_print(out, a->problem);
+    fputs("; ", out);
+    product_print_shape(out, a->problem);
 }
 
 static void write_text(FILE *out, const char *text)
@@ -150,7 +102,7 @@ static void write_files(FILE *out, const struct account *a)
 {
     const struct problem *p = a->problem;
     write_operand(out, p, OPERAND_A);
-    if (!b_is_a(p))
+    if (!product_b_is_a(p))
         write_operand(out, p, OPERAND_B);
     if (problem_reads_c(p))
         write_operand(out, p, OPERAND_C);
@@ -165,7 +117,7 @@ static void write_notes(FILE *out, const struct account *a)
     char notes[NOTES_MAX][NOTE_TEXT];
     const char *between = "";
     for (enum operand i = 0; i < OPERAND_COUNT; i++) {
-        const int count = i == OPERAND_B && b_is_a(p) ? 0 : problem_notes(p, i, notes);
+        const int count = i == OPERAND_B && product_b_is_a(p) ? 0 : problem_notes(p, i, notes);
         if (count > 0)
             fprintf(out, "%s%c: ", between, "ABC"[i]);
         for (int j = 0; j < count; j++)

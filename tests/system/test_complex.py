@@ -413,7 +413,7 @@ def test_the_plan_counts_what_the_files_have(source, tmp_path):
     operands(source, trans="NN", shape=(256, 256, 256))
     plan = tmp_path / "plan.json"
     done = run("dgemm_ooc", source, *options("NN", "1-2i", "i"), "--dry-run", "--report", plan)
-    assert "C = (1-2i) op(A) op(B) + (0+1i) C, complex double, C 256x256, k 256" in done.stdout, done.stdout
+    assert "C = (1-2i) A B + (0+1i) C\n            complex double; C 256x256, k 256\n" in done.stdout, done.stdout
     planned = json.loads(plan.read_text())["plan"]
     assert planned["read_bytes"] == 3 * 256 * 256 * 16 and planned["tile"][1] == 256
     report = multiply(source, *options("NN", "1-2i", "i"))

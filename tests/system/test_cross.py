@@ -102,7 +102,7 @@ def test_other_forms_of_operands(tmp_path, form):
         words = [source, "-a", f"{source}:/A[::2]", "--transb", "N"]
     done = run("dgemm_ooc", *words, "--product", "cross-cor", "-o", tmp_path / "C.h5", "--verify", "full", "-v")
     assert done.returncode == 0, done.stderr
-    assert "A's rows and B's columns are centred and scaled before" in done.stdout
+    assert "rows of A and columns of B centred and scaled" in done.stdout
     np.testing.assert_allclose(read(tmp_path / "C.h5"), np.corrcoef(x, y)[:30, 30:], atol=1e-13)
     assert dict(h5py.File(tmp_path / "C.h5")["C_mean_b"].attrs)["statistic"] == "means of the columns of B"
 

@@ -67,7 +67,7 @@ def plan(*options, **how):
 
 def test_this_machine(source):
     text = plan(source, "--beta", 2, "--transa", "N")
-    assert "C = 1 op(A) op(B) + 2 C, double, C 400x300, k 200" in text
+    assert "C = A B + 2 C\n            double; C 400x300, k 200\n" in text
 
 
 def test_more_ranks_than_cpus(source):
