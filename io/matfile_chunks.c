@@ -3,7 +3,7 @@
  * H5Dget_chunk_info returns the address of a chunk by its number, but iterates over all preceding
  * chunks, which takes minutes for 10^5 chunks, and ignores the user block; H5Dchunk_iter is linear,
  * but only exists since 1.12.3 and had bugs.  Reading a raw chunk is fast in all versions, so
- * chunks are "read" through a file driver of our own (matfile_driver.c), which records the address
+ * chunks are "read" through our file driver (matfile_driver.c), which then records the address
  * of a read directly into the given buffer and skips the read: about a microsecond per chunk.  The
  * buffer exists nevertheless: a library version that reads to an internal buffer first would copy
  * to ours, and the chunk would count as not found. */
@@ -13,7 +13,6 @@
 
 #include "error.h"
 #include "matfile_impl.h"
-#include "quantity.h"
 
 /* The buffer that raw chunks are "read" to: address space without memory, unless written to. */
 struct raw_buffer {
@@ -103,11 +102,13 @@ static int locate_all(hid_t dataset, const struct source *source, struct format_
     return rc;
 }
 
-static int open_and_locate(hid_t access, const struct source *source, struct format_chunk *chunks,
+static int open_and_locate(const struct source *source, struct format_chunk *chunks,
                            const struct raw_buffer *buffer, struct error *err)
 {
-    hid_t file = H5Fopen(source->file, H5F_ACC_RDONLY, access);
-    hid_t dataset = file < 0 ? -1 : h5_open_dataset(file, source, H5P_DEFAULT);
+    hid_t file = h5_open_file(source->file, H5_READ, err);
+    if (file < 0)
+        return err->code;
+    hid_t dataset = h5_open_dataset(file, source, H5P_DEFAULT);
     int rc = dataset >= 0 ? locate_all(dataset, source, chunks, buffer, err)
                           : error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s",
                                       source->file, source->dataset, h5_why());
@@ -122,10 +123,8 @@ int matfile_list_chunks(const struct source *source, struct format_chunk *chunks
     if (raw_buffer_open(&buffer, &source->matrix, err))
         return err->code;
     h5_enter();
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    h5_set_driver(access, H5_LOCATE);
-    int rc = open_and_locate(access, source, chunks, &buffer, err);
-    h5_close(access);
+    int rc = open_and_locate(source, chunks, &buffer, err);
+    h5_locate(NULL);
     h5_leave();
     munmap(buffer.at, buffer.bytes);
     return rc;

@@ -1,17 +1,16 @@
-/* File drivers through which the library reads.
+/* The file driver through which the library reads.
  *
  * A file can refer to others (external links, sources of virtual datasets), which the library opens
- * itself, with the same driver.  The driver "plain" refuses all but regular files, since opening a
- * pipe may block forever and opening a device may have side effects; it delegates everything else
- * to the library's sec2 driver.
+ * itself, with the same driver.  It refuses all but regular files, since opening a pipe may block
+ * forever and opening a device may have side effects; it delegates everything else to the library's
+ * sec2 driver.
  *
  * Where a source of a virtual dataset cannot be opened, read or locked, the library takes it for
- * one that is not there, and gives fill values without an error.  So the drivers note failed calls.
+ * one that is not there, and gives fill values without an error.  So the driver notes failed calls.
  * A name that leads nowhere is no failure, since the library tries several, unless it has led to a
  * file before.
  *
- * The driver "locate" records the addresses of raw data instead of reading it
- * (matfile_chunks.c). */
+ * It can record the addresses of raw data instead of reading it (matfile_chunks.c). */
 #include <errno.h>
 #include <search.h>
 #include <stdio.h>
@@ -44,7 +43,7 @@ static H5FD_t *real_of(const H5FD_t *file)
 }
 
 /* Guarded by h5_enter. */
-static const void *locate_to;
+static const void *locate_to; /* null: nowhere */
 static haddr_t located;
 static format_file_visit *visit_opened; /* may be null */
 static void *visit_context;
@@ -226,20 +225,15 @@ static haddr_t plain_get_eof(const H5FD_t *file, H5FD_mem_t kind)
 static herr_t plain_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
                          size_t bytes, void *to)
 {
+    if (kind == H5FD_MEM_DRAW && to == locate_to) {
+        located = address;
+        return 0;
+    }
     errno = 0;
     herr_t status = H5FDread(real_of(file), kind, transfer, address, bytes, to);
     if (status < 0)
         note(name_of(file), "read", errno);
     return status;
-}
-
-static herr_t locate_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
-                          size_t bytes, void *to)
-{
-    if (kind != H5FD_MEM_DRAW || to != locate_to)
-        return plain_read(file, kind, transfer, address, bytes, to);
-    located = address;
-    return 0;
 }
 
 static herr_t plain_write(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
@@ -272,24 +266,22 @@ static herr_t plain_unlock(H5FD_t *file)
 #define CLASS_HEAD(number)
 #endif
 
-/* The values are in the range that HDF5 leaves to private drivers. */
-static const H5FD_class_t classes[] = {
-    [H5_PLAIN] = {CLASS_HEAD(601).name = "plain", .maxaddr = INT64_MAX, .fc_degree = H5F_CLOSE_WEAK,
-                  .open = plain_open, .close = plain_close, .cmp = plain_cmp, .query = plain_query,
-                  .get_eoa = plain_get_eoa, .set_eoa = plain_set_eoa, .get_eof = plain_get_eof,
-                  .get_handle = plain_get_handle, .read = plain_read, .write = plain_write,
-                  .lock = plain_lock, .unlock = plain_unlock, .fl_map = H5FD_FLMAP_SINGLE},
-    [H5_LOCATE] = {CLASS_HEAD(600).name = "locate", .maxaddr = INT64_MAX,
-                   .fc_degree = H5F_CLOSE_WEAK, .open = plain_open, .close = plain_close,
-                   .get_eoa = plain_get_eoa, .set_eoa = plain_set_eoa, .get_eof = plain_get_eof,
-                   .get_handle = plain_get_handle, .read = locate_read, .write = plain_write,
-                   .fl_map = H5FD_FLMAP_SINGLE},
+/* The value is in the range that HDF5 leaves to private drivers. */
+static const H5FD_class_t plain = {
+    CLASS_HEAD(601).name = "plain", .maxaddr = INT64_MAX,
+    .fc_degree = H5F_CLOSE_WEAK,    .open = plain_open,
+    .close = plain_close,           .cmp = plain_cmp,
+    .query = plain_query,           .get_eoa = plain_get_eoa,
+    .set_eoa = plain_set_eoa,       .get_eof = plain_get_eof,
+    .get_handle = plain_get_handle, .read = plain_read,
+    .write = plain_write,           .lock = plain_lock,
+    .unlock = plain_unlock,         .fl_map = H5FD_FLMAP_SINGLE,
 };
 
-void h5_set_driver(hid_t access, enum h5_driver driver)
+void h5_set_driver(hid_t access)
 {
-    static hid_t ids[] = {[H5_PLAIN] = -1, [H5_LOCATE] = -1};
-    if (ids[driver] < 0)
-        ids[driver] = H5FDregister(&classes[driver]);
-    H5Pset_driver(access, ids[driver], NULL);
+    static hid_t id = -1;
+    if (id < 0)
+        id = H5FDregister(&plain);
+    H5Pset_driver(access, id, NULL);
 }

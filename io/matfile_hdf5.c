@@ -116,7 +116,7 @@ hid_t h5_file_access(enum h5_mode mode, bool locking)
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     if (mode == H5_READ) /* with both drivers addresses are offsets in one file */
-        h5_set_driver(access, H5_PLAIN);
+        h5_set_driver(access);
     else
         H5Pset_fapl_sec2(access);
     if (mode == H5_WRITE_ALIGNED)

@@ -51,13 +51,11 @@ void h5_read_attribute(hid_t dataset, struct format_value *value);
 /* A file access property list, to be closed by the caller.  `locking`: lock the file. */
 hid_t h5_file_access(enum h5_mode mode, bool locking);
 
-/* The file drivers of this program: PLAIN reads regular files only; LOCATE also records where the
- * library would read raw data, instead of reading it. */
-enum h5_driver { H5_PLAIN, H5_LOCATE };
-void h5_set_driver(hid_t access, enum h5_driver driver);
+/* Let the library read through the file driver of this program, which reads regular files only. */
+void h5_set_driver(hid_t access);
 
-/* From now on, H5_LOCATE records the address of a read of raw data directly to `to`, and skips it;
- * it performs all other reads.  h5_located returns the last address; HADDR_UNDEF: none yet. */
+/* From now on, record the address of a read of raw data directly to `to`, and skip it, but not all
+ * other reads; null: none.  h5_located returns the last address; HADDR_UNDEF: none yet. */
 void h5_locate(const void *to);
 haddr_t h5_located(void);
 
