@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "planner_impl.h"
-#include "quantity.h"
 #include "schedule.h"
 
 /* Seconds of the device for a super-block.  A tile leaves it beside all of the next one or, where

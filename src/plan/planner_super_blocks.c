@@ -5,7 +5,6 @@
 
 #include "embedding.h"
 #include "planner_impl.h"
-#include "quantity.h"
 #include "schedule.h"
 
 /* What all nodes together get of a file system's rate, each through its own link. */
