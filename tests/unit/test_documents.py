@@ -16,8 +16,8 @@ DOCUMENTS = [*(ROOT / folder / "README.md" for folder in (".", "src", "src/pytho
 PAGES = sorted((ROOT / "jobs/packages/man").glob("*.1"))
 PLAIN = [*DOCUMENTS, *PAGES]  # in short sentences and lines
 FOLDERS = ("src", "io", "kernels", "jobs", "tests")
-LINES = {"README.md": 129, "tests/bench/README.md": 250, "src/EXTENDING.md": 200,  # at most
-         "src/python/README.md": 160}
+LINES = {"README.md": 130, "tests/bench/README.md": 250, "src/EXTENDING.md": 200,  # at most
+         "src/python/README.md": 174}
 COLUMNS = 100
 MEDIAN, MOST = 14, 25  # words of a sentence; nine of ten have at most so many
 OTHERS = {"hdf5.h"}  # files of libraries
