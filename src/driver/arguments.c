@@ -39,9 +39,10 @@ static const struct argp_option option_table[] = {
     {"type-c", KEY(convert_c.type), "d|s|z|c", 0,
      "the type of C in its file: s (complex: c) rounds sums of doubles to floats, once", 0},
     {0, 0, 0, 0, "Covariance, correlation, kinship", 2},
-    {"product", KEY(scaling.product), "cov|cor|gram|cross-cov|cross-cor", 0,
+    {"product", KEY(scaling.product), "cov|cor|gram|cross-cov|cross-cor|normal", 0,
      "covariances or correlations (divisor n - 1, as in NumPy), or plain products, of the rows of "
-     "A with each other; cross-: with the rows of B; with --transa T of columns",
+     "A with each other; cross-: with the rows of B; with --transa T of columns; normal: A^T (A B) "
+     "and A B, in one pass over A",
      0},
     {"center", KEY(scaling.center), "none|rows|cols", 0,
      "subtract the mean of each row or column of A, as stored; of B, too, where it is A", 0},
@@ -255,6 +256,8 @@ static void name_product(struct parse *p)
     struct options *o = p->options;
     if (o->scaling.product == PRODUCT_PLAIN)
         return;
+    if (o->scaling.product == PRODUCT_NORMAL)
+        return;
     if (!p->b && !scaling_is_crossed(o->scaling.product))
         p->b = p->a ? p->a : "A";
     if (!o->given.trans_b)
@@ -330,6 +333,8 @@ static void check_standard(struct parse *p)
                        "these, or leave it out");
     else if (o->scaling.missing == MISSING_MEAN && !centers && !o->check_only)
         usage_error(p, "--nan mean goes with --center, after which a mean is 0");
+    if (o->scaling.product == PRODUCT_NORMAL && o->given.beta)
+        usage_error(p, "--product normal adds no C: leave --beta out");
     if (changes && o->algorithm == ALGORITHM_OZAKI && o->moduli == 0)
         usage_error(p, "--algo ozaki looks at A as it is stored, which is not what is multiplied: "
                        "give the number of moduli, as in ozaki:14");

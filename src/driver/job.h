@@ -136,6 +136,12 @@ void job_end_statistics(const struct caller *caller, const struct job *job, bool
 int job_measure(const struct caller *caller, const struct machine *machine, const struct job *job,
                 double predicted_s, struct error *err);
 
+/* Collective, blocks.  Check C, and what is beside it of a normal product, against A and B
+ * (verify.h). */
+int job_verify(const struct caller *caller, const struct machine *machine, const struct job *job,
+               const struct source *c, const struct source *beside, struct verify *found,
+               struct error *err);
+
 /* Warn, on one rank, of what could not be saved, and of what that may cost.  `stops`: the run ends
  * now. */
 void job_warn_unsaved(const struct job *job, bool stops, const char *what, const char *why);

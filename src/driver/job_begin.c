@@ -4,6 +4,12 @@
 #include "job.h"
 #include "phase.h"
 
+static void share_output(const struct caller *caller, struct output *output)
+{
+    comm_share(caller->comm, &output->source, sizeof output->source, 0);
+    comm_share(caller->comm, &output->beside, sizeof output->beside, 0);
+}
+
 int job_create_output(const struct caller *caller, struct job *job, struct error *err)
 {
     const struct problem *p = &job->problem;
@@ -14,7 +20,7 @@ int job_create_output(const struct caller *caller, struct job *job, struct error
         output_create(output, caller->options, p, &attributes, job->resumed, err);
     }
     if (comm_agree(caller->comm, err) == 0)
-        comm_share(caller->comm, &output->source, sizeof output->source, 0);
+        share_output(caller, output);
     return err->code;
 }
 
@@ -60,6 +66,6 @@ int job_begin(const struct caller *caller, const struct machine *machine, struct
     if (first)
         output_sign(output, err);
     if (comm_agree(caller->comm, err) == 0)
-        comm_share(caller->comm, &output->source, sizeof output->source, 0);
+        share_output(caller, output);
     return err->code;
 }

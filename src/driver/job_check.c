@@ -44,6 +44,28 @@ static int describe(struct options *options, struct job *job, struct recall *rec
     return err->code;
 }
 
+int job_verify(const struct caller *caller, const struct machine *machine, const struct job *job,
+               const struct source *c, const struct source *beside, struct verify *found,
+               struct error *err)
+{
+    const struct problem *p = &job->problem;
+    if (!p->normal)
+        return verify_files(p, c, machine, caller->comm, found, err);
+    const struct problem inner = problem_inner(p);
+    struct source sources[OPERAND_COUNT] = {p->sources[OPERAND_A], *beside};
+    struct problem outer = *p;
+    struct verify of_inner = *found;
+    of_inner.has_expected = false;
+    outer.normal = false;
+    outer.sources = sources;
+    outer.matrix[OPERAND_B] = beside->matrix;
+    if (verify_files(&inner, beside, machine, caller->comm, &of_inner, err) == 0)
+        verify_files(&outer, c, machine, caller->comm, found, err);
+    found->bytes += of_inner.bytes;
+    found->seconds += of_inner.seconds;
+    return err->code;
+}
+
 static int complain_stopped(struct error *err)
 {
     if (err->code == EXIT_STOPPED)
@@ -82,7 +104,12 @@ int job_check(const struct caller *caller, struct hardware *hardware, struct job
         output_compare_statistics(&recall.source, &job->statistics, p, true, err);
     if (comm_agree(comm, err))
         return err->code;
-    verify_files(p, &recall.source, m, comm, found, err);
+    if (comm->rank == 0 && p->normal)
+        output_describe_inner(&recall.source, p, &job->output.beside, err);
+    if (comm_agree(comm, err))
+        return err->code;
+    comm_share(comm, &job->output.beside, sizeof job->output.beside, 0);
+    job_verify(caller, m, job, &recall.source, &job->output.beside, found, err);
     if (job_check_operands(caller, job, err))
         return complain_stopped(err);
     phase_end();

@@ -141,6 +141,7 @@ static int open_run(struct execution *e)
                           .plan = &e->layer_plan,
                           .request = &a->request,
                           .output = &job->output.source,
+                          .normal = {.output = &job->output.beside},
                           .comm = caller->comm,
                           .device = e->hardware->device,
                           .trace = &e->trace,
@@ -396,6 +397,7 @@ static void finish_attempt(struct execution *e)
     const struct check *check = &e->run.check;
     struct progress *progress = &e->job->progress;
     struct saved all = {.supers = schedule_supers(&a->plan), .findings = check->verdict.findings};
+    findings_merge(&all.findings, &e->run.normal.check.verdict.findings);
     all.findings.not_judged += c_file_not_judged(&e->run.c);
     for (int i = 0; i < ROW_GROUPS; i++)
         all.checksums.sums[i] = comm_sum(comm, e->run.c.written[i]);

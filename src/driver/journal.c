@@ -97,6 +97,8 @@ void journal_describe(struct journal *journal, const struct file_names *names,
             json_object_set_new(product, "shifted", json_true());
     }
     json_object_set_new(product, "kernels", json_string(problem_kernels(p, options)));
+    if (p->normal)
+        json_object_set_new(product, "normal", json_true());
     if (p->blocks.steps > 0)
         json_object_set_new(product, "steps of a block", json_integer(p->blocks.steps));
     if (p->lower)

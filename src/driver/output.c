@@ -101,6 +101,46 @@ int output_compare_statistics(const struct source *c, const struct statistics *s
     return err->code;
 }
 
+/* The dataset of op(B) of a normal product, beside C. */
+static void name_beside(const struct source *c, struct source *beside)
+{
+    snprintf(beside->file, sizeof beside->file, "%s", c->file);
+    snprintf(beside->dataset, sizeof beside->dataset, "%.*s%s",
+             (int)(DATASET_NAME_MAX - sizeof OUTPUT_INNER), c->dataset, OUTPUT_INNER);
+}
+
+int output_describe_inner(const struct source *c, const struct problem *p, struct source *inner,
+                          struct error *err)
+{
+    const struct problem of = problem_inner(p);
+    struct source named;
+    name_beside(c, &named);
+    if (format_describe(named.file, named.dataset, inner, err) == 0 &&
+        (inner->matrix.rows != of.m || inner->matrix.cols != of.n || !inner->matrix.by_offset ||
+         !matrix_holds(&inner->matrix, p->type)))
+        error_add(err, EXIT_INPUT, "%s:%s is not the product that C was made of", inner->file,
+                  inner->dataset);
+    inner->sign = c->sign;
+    return err->code;
+}
+
+static int add_inner(struct output *output, const struct problem *p, struct error *err)
+{
+    static const struct format_attribute attributes[] = {
+        {.name = "statistic", .text = "op(A) B, which C is op(A)^T times"}, {.name = NULL}};
+    const struct format_layout layout = {0};
+    const struct problem of = problem_inner(p);
+    struct source *c = &output->source, *inner = &output->beside;
+    struct source now;
+    *inner = (struct source){.matrix = {.rows = of.m, .cols = of.n}};
+    matrix_set_type(&inner->matrix, p->type);
+    name_beside(c, inner);
+    if (format_of(c->file)->create(inner, false, &layout, attributes, err) == 0 &&
+        format_describe(c->file, c->dataset, &now, err) == 0)
+        *c = now; /* the file has grown */
+    return err->code;
+}
+
 /* Name the parts of C's elements as A does, or B where A is real. */
 static void name_parts(const struct problem *p, struct source *c)
 {
@@ -128,7 +168,8 @@ static int create_part(struct output *output, const struct options *options,
         leftovers_forget(output->names.part);
         return err->code;
     }
-    if (output->statistics && add_statistics(output, p, err))
+    if ((output->statistics && add_statistics(output, p, err)) ||
+        (p->normal && add_inner(output, p, err)))
         unlink(output->names.part);
     return err->code;
 }
@@ -169,6 +210,8 @@ static int find_part(struct output *output, const struct options *options, const
                          "%s is damaged, or differs from its journal; give --restart never to "
                          "start from the beginning",
                          part);
+    if (p->normal && output_describe_inner(source, p, &output->beside, err))
+        return err->code;
     /* Of a run that could not give it the output's name: what is damaged is written anew. */
     return source->unfinished ? 0 : format_replace_text(source, FORMAT_MARK, FORMAT_MARK_NO, err);
 }
@@ -281,6 +324,7 @@ int output_sign(struct output *output, struct error *err)
 {
     if (lend(output, err) == 0)
         sign(&output->source, err);
+    output->beside.sign = output->source.sign;
     return lock_again(output, err);
 }
 

@@ -12,8 +12,9 @@ struct output {
     struct file_names names;             /* set by the caller, on all ranks */
     const struct statistics *statistics; /* likewise: written beside C; null: there are none */
     struct source source;                /* of the part file: what the ranks write to */
-    enum left_part left;                 /* rank 0: by an earlier run */
-    int lock;                            /* descriptor that holds the part file's lock; -1: none */
+    struct source beside; /* of a normal product, in the same file: where op(B) goes */
+    enum left_part left;  /* rank 0: by an earlier run */
+    int lock;             /* descriptor that holds the part file's lock; -1: none */
 };
 
 /* Whether there is a part file.  Complains of one that this process may not read and write. */
@@ -26,6 +27,11 @@ int output_create(struct output *output, const struct options *options, const st
 
 /* Write a random text into the part file, by which the ranks that write to it know it. */
 int output_sign(struct output *output, struct error *err);
+
+/* Describe op(B) of a normal product, beside C.  Complains where it is not there, or is no such
+ * matrix. */
+int output_describe_inner(const struct source *c, const struct problem *p, struct source *inner,
+                          struct error *err);
 
 /* Record the checksum of C in the part file, when all is written and durable. */
 int output_record(const struct output *output, uint64_t checksum, struct error *err);

@@ -28,6 +28,9 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
 bool output_attributes_match(const struct source *source,
                              const struct output_attributes *attributes);
 
+/* Whether it is a checksum or an identity, as attributes have these. */
+bool output_is_hash(const char *text);
+
 /* Replace the checksum. */
 int output_attributes_record(const struct source *source, uint64_t checksum, struct error *err);
 

@@ -43,8 +43,10 @@ void output_check_room(const struct file_names *names, const struct problem *p, 
         return;
     const double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(names);
     const struct matrix c = problem_output(p);
-    const double needed = (double)matrix_elements(&c) * (double)problem_written_element(p) +
-                          2 * (double)scaling_lines(p) * sizeof(double);
+    const double needed =
+        (double)matrix_elements(&c) * (double)problem_written_element(p) +
+        2 * (double)scaling_lines(p) * sizeof(double) +
+        (p->normal ? (double)p->k * (double)p->n * (double)scalar_size(p->type) : 0);
     if ((double)rlimits_file_bytes() < needed)
         error_add(err, EXIT_RESOURCES,
                   "C needs %s, but a file may have only %s here; raise the limit (ulimit -f)",
@@ -258,8 +260,14 @@ static void check_pair(const struct beside *x, const struct beside *y, struct er
 
 int output_check_dataset(const struct options *options, const struct problem *p, struct error *err)
 {
-    const char *longest = p->scaling.crossed ? OUTPUT_DEVIATION_B : OUTPUT_DEVIATION;
-    if (!problem_scales(p) || strlen(options->output.dataset) + strlen(longest) < DATASET_NAME_MAX)
+    const char *longest = p->scaling.crossed  ? OUTPUT_DEVIATION_B
+                          : problem_scales(p) ? OUTPUT_DEVIATION
+                          : p->normal         ? OUTPUT_INNER
+                                              : "";
+    if (p->normal && !format_of(options->output.file)->add_vector)
+        return error_add(err, EXIT_INPUT,
+                         "--product normal writes two matrices: give -o a file of HDF5");
+    if (!*longest || strlen(options->output.dataset) + strlen(longest) < DATASET_NAME_MAX)
         return 0;
     return error_add(err, EXIT_INPUT,
                      "the dataset name %.40s... is too long, since the run appends %s; choose a "

@@ -9,6 +9,7 @@
 /* What follows the name of C in that of its deviations. */
 #define OUTPUT_DEVIATION "_deviation"
 #define OUTPUT_DEVIATION_B OUTPUT_DEVIATION "_b"
+#define OUTPUT_INNER "_ab"
 
 /* What an earlier run has left to resume from: a part file, which has its space, under its own name
  * or under that of the output. */

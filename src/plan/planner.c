@@ -147,8 +147,9 @@ static int64_t slab_unit(const struct problem *p, int64_t slab)
                  of_b = {0, 0, b->chunk_rows, b->chunk_cols};
     of_a = embedding_of_file(p, OPERAND_A, &of_a);
     of_b = embedding_of_file(p, OPERAND_B, &of_b);
-    int64_t chunk =
-        max_i64(p->trans[0] ? of_a.rows : of_a.cols, p->trans[1] ? of_b.cols : of_b.rows);
+    int64_t chunk = max_i64(p->trans[0] ? of_a.rows : of_a.cols, p->normal     ? 0
+                                                                 : p->trans[1] ? of_b.cols
+                                                                               : of_b.rows);
     bool fits = chunk > 0 && chunk % problem_quantum(p) == 0 && slab >= chunk;
     return fits ? chunk : problem_quantum(p);
 }
@@ -257,7 +258,7 @@ static void search_lines(const struct query *q, int rows, int cols, struct plan 
     if (problem_is_triangle(q->p)) {
         set_triangle(q, rows, cols, plan);
         search_slabs(q, plan, best);
-    } else if (rows <= q->p->m && cols <= q->p->n / problem_width(q->p)) {
+    } else if (rows <= (q->p->normal ? 1 : q->p->m) && cols <= q->p->n / problem_width(q->p)) {
         plan->grid_rows = rows;
         plan->grid_cols = cols;
         search_grid(q, plan, best);
@@ -362,8 +363,10 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
     struct plan none = {0};
     plan->grid_rows = request->grid_rows ? request->grid_rows : 1;
     plan->grid_cols = request->grid_rows ? request->grid_cols : machine->ranks;
-    plan->tile_rows = request->tile_rows ? request->tile_rows : 1;
+    plan->tile_rows = request->tile_rows ? request->tile_rows : q->p->normal ? q->p->m : 1;
     plan->tile_cols = request->tile_rows ? request->tile_cols : problem_width(q->p);
+    if (q->p->normal)
+        plan->tile_cols = ceil_div(q->p->n, plan->grid_cols);
     set_nodes(q, plan);
     plan->slab = whole_slab(q->p, request->tile_rows ? request->slab : 1);
     plan_set_counts(q, plan);

@@ -51,6 +51,9 @@ size_t plan_kept_bytes(const struct problem *problem, const struct plan *plan,
 int64_t plan_tile_ld(const struct problem *problem, const struct plan *plan,
                      const struct block *tile);
 
+/* The plan of problem_inner: a tile for each slab, which is one slab. */
+struct plan plan_inner(const struct problem *p, const struct plan *plan);
+
 /* What the online check (check.h) takes of the device, in bytes. */
 size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm);
 

@@ -145,6 +145,29 @@ size_t plan_residues_bytes(const struct query *q, const struct plan *plan)
                                              min_i64(plan->slab, OZAKI_BLOCK)));
 }
 
+struct plan plan_inner(const struct problem *p, const struct plan *plan)
+{
+    struct plan inner = *plan;
+    inner.layers = inner.grid_rows = 1;
+    inner.tiles = 2; /* of which one leaves while the next is multiplied */
+    inner.tile_rows = inner.strip_rows = plan->slab;
+    inner.slab = round_up(p->m, GEMM_QUANTUM);
+    inner.slab_short = 0;
+    inner.slabs = 1;
+    inner.ld[OPERAND_B] = plan->ld[OPERAND_C];
+    inner.ld[OPERAND_C] = plan->ld[OPERAND_B];
+    return inner;
+}
+
+/* X, and what checks its product. */
+static size_t normal_bytes(const struct query *q, const struct plan *plan)
+{
+    const struct problem problem = problem_inner(q->p);
+    const struct plan inner = plan_inner(q->p, plan);
+    return plan_panel_bytes(q->p, plan, OPERAND_C) +
+           (q->request->verify ? plan_check_bytes(&problem, &inner, q->request->algorithm) : 0);
+}
+
 /* Everything on the device; run_open.c carves it up. */
 size_t plan_device_bytes(const struct query *q, const struct plan *plan)
 {
@@ -159,6 +182,8 @@ size_t plan_device_bytes(const struct query *q, const struct plan *plan)
         bytes += plan->residues_bytes;
         if (q->request->verify)
             bytes += plan_check_bytes(p, plan, q->request->algorithm);
+        if (p->normal)
+            bytes += normal_bytes(q, plan);
     }
     if (plan_adds(p, plan))
         bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
@@ -195,7 +220,7 @@ void plan_deepen(const struct query *q, struct plan *plan)
     for (int64_t depth = PANEL_BUFFERS + 1; depth <= min_i64(BUFFERS_MAX, plan->slabs); depth++) {
         struct plan deeper = *plan;
         for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
-            if (!plan_holds(plan, i) && plan->buffers[i] > 0)
+            if (!plan_holds(plan, i) && plan->buffers[i] > 0 && !(q->p->normal && i == OPERAND_B))
                 deeper.buffers[i] = depth;
         if (!fits_deeper(q, plan, &deeper))
             break;

@@ -71,7 +71,8 @@ static size_t host_bytes(const struct query *q, const struct plan *plan)
     bytes += q->request->record_bytes + (size_t)scaling_vectors(q->p) * plan_line_bytes(q->p) +
              first_read_product_bytes(q->p, plan->readers);
     if (q->request->verify)
-        bytes += checking_bytes(q->p, plan);
+        bytes += checking_bytes(q->p, plan) +
+                 (q->p->normal ? check_host_bytes(plan->slab, plan->tile_cols) : 0);
     return bytes + (q->machine->gpu ? 0 : plan->device_bytes);
 }
 

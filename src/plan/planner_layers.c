@@ -176,7 +176,7 @@ int plan_make(const struct problem *p, const struct machine *machine,
 {
     const struct plan none = {.layers = 1, .layer_k = p->k_whole};
     struct plan_request any = *request;
-    any.whole = false;
+    any.whole = p->normal;
     const struct query asked = {p, machine, request}, q = {p, machine, &any};
     *plan = none;
     if (!request->whole || !go_on(&asked, plan)) {

@@ -205,7 +205,8 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
         moved += residues_moved(p, plan, product);
     if (problem_of_bytes(p) && machine->gpu)
         moved += integers_moved(p, product);
-    return 2 * computed * k / plan->gemm_flops_per_s * (1 + GEMM_HALF_SLAB / (double)plan->slab) +
+    return problem_passes(p) * 2 * computed * k / plan->gemm_flops_per_s *
+               (1 + GEMM_HALF_SLAB / (double)plan->slab) +
            moved / machine->device_bytes_per_s + slabs * step_alone_s;
 }
 

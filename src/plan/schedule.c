@@ -237,7 +237,7 @@ int64_t schedule_lines(const struct problem *p, const struct plan *plan, enum op
 double schedule_products(const struct problem *p, const struct block *rows)
 {
     return problem_is_triangle(p) ? triangle_area(rows, problem_width(p))
-                                  : (double)rows->rows * (double)rows->cols;
+                                  : problem_passes(p) * (double)rows->rows * (double)rows->cols;
 }
 
 int64_t schedule_strips(const struct plan *plan, const struct block *tile)
@@ -405,7 +405,8 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         if (block_empty(&tile))
             continue;
         for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
-            if (!schedule_held(plan, i, &last, &tile))
+            if (!schedule_held(plan, i, &last, &tile) &&
+                (plan->triangle || problem_has_panels(p, i)))
                 copied += (double)(schedule_lines(p, plan, i, &tile) * k) * embedding_stored(p, i) *
                           (double)problem_element(p, i);
         double out = schedule_written(p, plan, &tile);
@@ -415,6 +416,8 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         products += schedule_products(p, &tile);
         last = tile;
     }
+    if (p->normal) /* op(B)'s columns that the rank has */
+        written += (double)k * (double)schedule_tile(p, plan, rank, 0).cols;
     t.in_bytes = copied;
     t.out_bytes = c * written;
     t.write_bytes = (double)problem_written_element(p) * written;

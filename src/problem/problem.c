@@ -59,7 +59,20 @@ bool problem_maps_output(const struct problem *p)
 double problem_products(const struct problem *p)
 {
     double m = (double)p->m, n = (double)p->n;
-    return problem_is_triangle(p) ? n * (m + 1) / 2 : m * n;
+    return problem_is_triangle(p) ? n * (m + 1) / 2 : problem_passes(p) * m * n;
+}
+
+struct problem problem_inner(const struct problem *p)
+{
+    struct problem inner = *p;
+    inner.normal = inner.continues = false;
+    inner.trans[OPERAND_A] = !p->trans[OPERAND_A];
+    inner.m = p->k_whole;
+    inner.k = inner.k_whole = p->m;
+    inner.k_first = 0;
+    inner.blocks.steps = inner.blocks.origin = 0;
+    inner.alpha = 1;
+    return inner;
 }
 
 double problem_elements(const struct problem *p)
@@ -70,7 +83,7 @@ double problem_elements(const struct problem *p)
 
 bool problem_is_of_one_matrix(const struct problem *p)
 {
-    return p->trans[0] != p->trans[1] && matrix_is_same(&p->matrix[0], &p->matrix[1]);
+    return !p->normal && p->trans[0] != p->trans[1] && matrix_is_same(&p->matrix[0], &p->matrix[1]);
 }
 
 const char *problem_kernels(const struct problem *p, const struct options *options)

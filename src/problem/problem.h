@@ -50,6 +50,8 @@ struct problem {
     bool continues;    /* its sums begin with saved ones */
     bool trans[2];     /* of A, of B */
     bool conjugate[2]; /* likewise */
+    bool normal;       /* op(B) is op(A)'s transpose times X, which is m x n and has B's place here;
+                        * op(B) is written, too, beside C */
     bool symmetric;    /* op(B) is op(A)'s transpose, or conjugate one (triangle.h) */
     enum lower lower;  /* what is above its diagonal; not LOWER_NO: only where it is symmetric */
     struct scaling scaling; /* what op(A) and op(B) are changed to before */
@@ -64,7 +66,8 @@ struct problem {
  * transposed, and which of its lines are centred and scaled. */
 static inline bool problem_seen_trans(const struct problem *p, enum operand operand)
 {
-    return p->trans[operand] != p->matrix[operand].turned;
+    const bool other = p->normal && operand == OPERAND_A; /* the factor that comes first */
+    return (p->trans[operand] != other) != p->matrix[operand].turned;
 }
 
 static inline struct scaling problem_seen_scaling(const struct problem *p)
@@ -207,16 +210,26 @@ static inline bool problem_mirrors(const struct problem *p)
     return p->symmetric && !p->lower;
 }
 
-/* Whether panels of A or B come from the file: in a triangle op(A)'s are parts of op(B)'s. */
+/* Whether panels of A or B come from the file: in a triangle op(A)'s are parts of op(B)'s, and in a
+ * normal product op(B)'s are computed. */
 static inline bool problem_has_panels(const struct problem *p, enum operand operand)
 {
-    return operand == OPERAND_B || !problem_is_triangle(p);
+    return operand == OPERAND_B ? !p->normal : !problem_is_triangle(p);
+}
+
+/* Products in which each element of op(A) has a part, for each column of C. */
+static inline int problem_passes(const struct problem *p)
+{
+    return p->normal ? 2 : 1;
 }
 
 /* Elements of C that are multiplied out, and those that are written: a rectangle below the diagonal
  * of a symmetric product also gives its mirror, and a triangle without a mirror at least what is on
  * and below the diagonal (schedule_written counts what its strips have above). */
 double problem_products(const struct problem *p);
+
+/* Of a normal product: op(B) as the product that it is, whose rows are the steps of this one. */
+struct problem problem_inner(const struct problem *p);
 double problem_elements(const struct problem *p);
 
 /* Whether op(A) and op(B) are one matrix and its transpose: the same dataset, by whatever names.

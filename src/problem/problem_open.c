@@ -92,7 +92,7 @@ static void hold_as_stored(struct problem *p)
 {
     for (enum operand i = 0; i < OPERAND_C; i++) {
         const enum scalar stored = p->matrix[i].elements;
-        if (scalar_is_real(stored) && scalar_factor(stored) == p->type)
+        if (scalar_is_real(stored) && scalar_factor(stored) == p->type && !(p->normal && i > 0))
             p->held[i] = stored;
     }
 }
@@ -232,7 +232,7 @@ static void turn_operands(struct problem *p)
 {
     for (enum operand i = 0; i < OPERAND_C; i++) {
         p->scaling.axis[i] = axis_seen(p->scaling.axis[i], p->matrix[i].turned);
-        p->trans[i] = problem_seen_trans(p, i);
+        p->trans[i] = p->trans[i] != p->matrix[i].turned;
         p->matrix[i] = p->sources[i].matrix;
     }
 }
@@ -248,10 +248,39 @@ static void check_turned(const struct problem *p, enum operand end, struct error
                       i == OPERAND_C ? "of a C that is added" : "where it is conjugated");
 }
 
+/* What a normal product cannot be. */
+static void check_normal(const struct problem *p, const struct options *o, struct error *err)
+{
+    if (!p->normal)
+        return;
+    if (p->complex || problem_is_exact(p) || p->moduli > 0)
+        error_add(err, EXIT_INPUT,
+                  "--product normal is for real numbers, without --algo ozaki: give --type d for "
+                  "integers");
+    if (p->narrows)
+        error_add(err, EXIT_USAGE, "--product normal: leave --type-c out");
+    if (p->trans[OPERAND_B] || p->matrix[OPERAND_B].turned)
+        error_add(err, EXIT_INPUT,
+                  "--product normal takes B as it is stored, in C's order, without --transb");
+    if (p->alpha == 0 || p->m == 0)
+        error_add(
+            err, EXIT_INPUT,
+            "--product normal: alpha is 0, or A has no elements; there is nothing to compute");
+    if (o->plan.grid_rows > 1 || o->plan.tile_rows)
+        error_add(err, EXIT_USAGE,
+                  "--product normal has all rows of C on each device: leave --grid and --tile out");
+}
+
 /* From what users count to what problem.h says, once all has been checked. */
 static void count_parts(struct problem *p)
 {
     turn_operands(p);
+    if (p->normal) { /* until now op(B) */
+        const int64_t rows = p->m;
+        p->m = p->k;
+        p->k = rows;
+        p->trans[OPERAND_A] = !p->trans[OPERAND_A];
+    }
     p->k *= problem_width(p);
     p->n *= problem_width(p);
     p->k_whole = p->k;
@@ -272,7 +301,8 @@ static int describe_c(const struct operand_name *name, struct source *source, st
 int problem_open(const struct options *options, struct source sources[OPERAND_COUNT],
                  struct problem *p, struct error *err)
 {
-    *p = (struct problem){.trans = {options->trans[0], options->trans[1]},
+    *p = (struct problem){.normal = options->scaling.product == PRODUCT_NORMAL,
+                          .trans = {options->trans[0], options->trans[1]},
                           .conjugate = {options->conjugate[0], options->conjugate[1]},
                           .alpha = options->alpha,
                           .beta = options->beta,
@@ -309,6 +339,7 @@ int problem_open(const struct options *options, struct source sources[OPERAND_CO
     if (scaling_is_of_any(&options->scaling, p))
         check_shapes(p, p->trans[1] ? matrix_cols(b) : b->rows, err);
     scaling_choose(&options->scaling, options->given.b, p, err);
+    check_normal(p, options, err);
     set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,

@@ -7,7 +7,7 @@
 
 const char *const axis_names[] = {"none", "rows", "cols"};
 const char *const missing_names[] = {"error", "mean", "zero"};
-const char *const product_names[] = {"", "cov", "cor", "gram", "cross-cov", "cross-cor"};
+const char *const product_names[] = {"", "cov", "cor", "gram", "cross-cov", "cross-cor", "normal"};
 
 bool scaling_is_crossed(enum named_product product)
 {
@@ -16,7 +16,7 @@ bool scaling_is_crossed(enum named_product product)
 
 bool scaling_is_statistic(enum named_product product)
 {
-    return product != PRODUCT_PLAIN && product != PRODUCT_GRAM;
+    return product == PRODUCT_COV || product == PRODUCT_COR || scaling_is_crossed(product);
 }
 
 /* The axis of an operand's variables: of the rows of op(A), and of the columns of op(B). */
@@ -39,18 +39,23 @@ static void choose_statistic(enum named_product product, struct problem *p, stru
                   product_names[product], p->m, p->k);
 }
 
+/* Whether the product is of one matrix, which B is, too. */
+static bool is_of_one(enum named_product product)
+{
+    return product == PRODUCT_COV || product == PRODUCT_COR || product == PRODUCT_GRAM;
+}
+
 /* Whether A and B are one dataset.  Then it is a mistake that op(B) is not op(A)'s transpose. */
 static bool is_mistaken(const struct scaling_options *o, const struct problem *p)
 {
     return !problem_is_of_one_matrix(p) &&
-           (matrix_is_same(&p->matrix[OPERAND_A], &p->matrix[OPERAND_B]) ||
-            (o->product != PRODUCT_PLAIN && !scaling_is_crossed(o->product)));
+           (matrix_is_same(&p->matrix[OPERAND_A], &p->matrix[OPERAND_B]) || is_of_one(o->product));
 }
 
 bool scaling_is_of_any(const struct scaling_options *o, const struct problem *p)
 {
     const bool changes = o->center || o->scale || o->product != PRODUCT_PLAIN;
-    return !changes || !is_mistaken(o, p);
+    return !changes || o->product == PRODUCT_NORMAL || !is_mistaken(o, p);
 }
 
 /* B's lines: A's, its own, or none. */

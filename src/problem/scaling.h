@@ -20,7 +20,8 @@ enum named_product {
     PRODUCT_COR,
     PRODUCT_GRAM,
     PRODUCT_CROSS_COV,
-    PRODUCT_CROSS_COR
+    PRODUCT_CROSS_COR,
+    PRODUCT_NORMAL
 };
 
 /* Plain data. */

@@ -6,6 +6,8 @@ enum {
     C_MOST = 1 << 29,        /* numbers of C */
     STEPS_LEAST = 1 << 16,   /* of a block */
     NUMBERS_LEAST = 1 << 23, /* of A and B in a block */
+    NORMAL_STEPS = 1 << 10,  /* of a block of a normal product, which no other order could share; */
+    NORMAL_NUMBERS = 1 << 22, /* and numbers of A in it */
     BLOCKS_LEAST = 16,
     BLOCKS_MOST = FOLD_BLOCKS,
 };
@@ -16,7 +18,8 @@ int64_t sums_block(const struct problem *p)
     int64_t blocks = 1;
     if (!problem_reads_ab(p) || c == 0 || c > C_MOST)
         return 0;
-    const int64_t least = max_i64(STEPS_LEAST, NUMBERS_LEAST / (p->m + p->n));
+    const int64_t least = p->normal ? max_i64(NORMAL_STEPS, NORMAL_NUMBERS / p->m)
+                                    : max_i64(STEPS_LEAST, NUMBERS_LEAST / (p->m + p->n));
     while (blocks < BLOCKS_MOST && p->k / (2 * blocks) >= least)
         blocks *= 2;
     return blocks < BLOCKS_LEAST ? 0 : round_up(ceil_div(p->k, blocks), problem_quantum(p));

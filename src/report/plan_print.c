@@ -96,9 +96,12 @@ void product_print(FILE *out, const struct problem *p)
 {
     fputs("C = ", out);
     write_scalar(out, p->alpha, p->alpha_i);
+    if (p->normal)
+        fputs(problem_seen_trans(p, OPERAND_A) ? "A (" : "A^T (", out);
     write_factor(out, p, OPERAND_A);
     fputc(' ', out);
     write_factor(out, p, OPERAND_B);
+    fputs(p->normal ? ")" : "", out);
     if (problem_reads_c(p)) {
         const bool minus = p->beta < 0 && p->beta_i == 0;
         fputs(minus ? " - " : " + ", out);

@@ -139,16 +139,17 @@ static json_t *problem_json(const struct problem *p)
     const int64_t width = problem_width(p);
     return json_pack(
         "{s:s, s:s, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:b, s:b, s:b, s:b, "
+        "s:b, "
         "s:s, s:s, s:b, s:s, s:s}",
         "type", scalar_name(p->held[OPERAND_C]), "type_c", scalar_name(problem_written(p)),
         "complex", p->complex, "m", (json_int_t)p->m, "n", (json_int_t)(p->n / width), "k",
         (json_int_t)(p->k / width), "alpha", p->alpha, "beta", p->beta, "alpha_imag", p->alpha_i,
         "beta_imag", p->beta_i, "trans_a", problem_seen_trans(p, OPERAND_A), "trans_b",
         problem_seen_trans(p, OPERAND_B), "conjugate_a", p->conjugate[0], "conjugate_b",
-        p->conjugate[1], "symmetric", p->symmetric, "lower", p->lower != LOWER_NO, "packed",
-        p->lower == LOWER_PACKED, "center", axis_names[scaling_center(&s)], "scale",
-        axis_names[scaling_scale(&s)], "crossed", s.crossed, "nan", missing_names[s.missing],
-        "exact", problem_exact_text(p));
+        p->conjugate[1], "normal", p->normal, "symmetric", p->symmetric, "lower",
+        p->lower != LOWER_NO, "packed", p->lower == LOWER_PACKED, "center",
+        axis_names[scaling_center(&s)], "scale", axis_names[scaling_scale(&s)], "crossed",
+        s.crossed, "nan", missing_names[s.missing], "exact", problem_exact_text(p));
 }
 
 static json_t *statistics_json(const struct statistics *s)

@@ -295,6 +295,14 @@ static struct panel part_of_b(const struct panels *p, const struct block *tile, 
     return part;
 }
 
+/* op(B)'s panel of a normal product does not come: it is computed, into the next buffer. */
+static void compute_next(struct panels *p, const struct block *tile, int64_t slab)
+{
+    struct feed *feed = &p->feeds[OPERAND_B];
+    feed->current = &feed->ring[slab % feed->buffers];
+    feed->current->matrix.block = schedule_panel(p->problem, p->plan, OPERAND_B, tile, slab);
+}
+
 void panels_use(struct panels *p, int64_t super, int64_t slab)
 {
     const struct block tile = own_tile(p, super);
@@ -302,7 +310,9 @@ void panels_use(struct panels *p, int64_t super, int64_t slab)
         return;
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
-        if (feed->buffers > 0)
+        if (operand == OPERAND_B && p->problem->normal)
+            compute_next(p, &tile, slab);
+        else if (feed->buffers > 0)
             feed->current = find_panel(p, operand, &tile, slab);
         feed->factor.block = schedule_factor(p->problem, p->plan, operand, &tile, slab);
         if (embedding_needed(p->problem, operand)) /* into the place of the one before */

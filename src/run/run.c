@@ -306,8 +306,27 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
     return bring(run, &all, err);
 }
 
+/* A slab of a normal product, which has one tile: all of A's panel is needed for op(B)'s. */
+static int slab_of_normal(struct run *run, int64_t super, int64_t slab, struct error *err)
+{
+    const struct reach all = reach_slab(super, slab);
+    const bool last = slab + 1 == run->plan->slabs;
+    const struct device_matrix *b = panels_factor(&run->panels, OPERAND_B);
+    if ((last && drain_is_early(&run->drain) && drain_begin(&run->drain, &run->acc, err)) ||
+        bring(run, &all, err) || normal_multiply(run, slab, err) ||
+        check_slab(&run->check, slab, b->memory, run->acc.memory, err) ||
+        rows_multiply(run, &run->acc.block, slab, err))
+        return err->code;
+    for (int64_t i = 0; last && i < schedule_strips(run->plan, &run->acc.block); i++)
+        if (drain_multiplied(&run->drain, i, err))
+            return err->code;
+    return panels_release(&run->panels, err);
+}
+
 static int slab_multiply(struct run *run, int64_t super, int64_t slab, struct error *err)
 {
+    if (run->problem->normal)
+        return slab_of_normal(run, super, slab, err);
     const struct device_matrix *b = panels_factor(&run->panels, OPERAND_B);
     bool by_strips = slab == 0 || slab + 1 == run->plan->slabs || problem_is_triangle(run->problem);
     if (panels_prepare(&run->panels, OPERAND_B, err) ||
@@ -377,7 +396,8 @@ static int finish(struct run *run, struct error *err)
         outlet_finish(&run->out, err))
         return err->code;
     phase_begin("making C durable", 0);
-    return store_sync(run->c.store, err);
+    const bool fails = run->normal.store && normal_settle(run, err);
+    return fails ? err->code : store_sync(run->c.store, err);
 }
 
 static int all_tiles(struct run *run, struct error *err)

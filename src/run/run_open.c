@@ -43,6 +43,16 @@ static void *carve(struct run *run, size_t bytes)
     return memory;
 }
 
+static void carve_normal(struct run *run)
+{
+    const struct problem inner = problem_inner(run->problem);
+    const struct plan plan = plan_inner(run->problem, run->plan);
+    run->normal.x.memory = carve(run, plan_panel_bytes(run->problem, run->plan, OPERAND_C));
+    if (run->request->verify)
+        run->normal.check_memory =
+            carve(run, plan_check_bytes(&inner, &plan, run->request->algorithm));
+}
+
 /* Returns the check's memory, or null. */
 static void *carve_memory(struct run *run)
 {
@@ -80,6 +90,8 @@ static void *carve_memory(struct run *run)
     void *check = run->request->verify && plan->slabs > 0
                       ? carve(run, plan_check_bytes(p, plan, algorithm))
                       : NULL;
+    if (p->normal && plan->slabs > 0)
+        carve_normal(run);
     assert(run->carved + kernels[algorithm]->workspace == plan->device_bytes);
     return check;
 }
@@ -278,7 +290,8 @@ static int open_all(struct run *run, struct error *err)
     if (open_inputs(run, err) || open_census(run, err) ||
         c_file_open(&run->c, run->request->verify, err) || open_staging(run, err) ||
         open_parts(run, err) || dev->alloc(dev, own, (void **)&run->memory, err) ||
-        open_check(run, carve_memory(run), err) || open_standard(run, err) || run_warm_up(run, err))
+        open_check(run, carve_memory(run), err) || open_standard(run, err) ||
+        (run->normal.x.memory && normal_open(run, err)) || run_warm_up(run, err))
         return err->code;
     return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
 }
@@ -314,6 +327,7 @@ void run_close(struct run *run)
     intake_close(&run->in);
     outlet_close(&run->out);
     check_close(&run->check);
+    normal_close(run);
     save_close(run);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         store_close(run->stores[operand]);

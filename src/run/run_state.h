@@ -6,6 +6,7 @@
 #include "census.h"
 #include "drain.h"
 #include "exchange.h"
+#include "normal.h"
 #include "panels.h"
 #include "planner.h"
 #include "saver.h"
@@ -48,6 +49,7 @@ struct run {
                            * offsets, scales, spreads (lines.h) */
         bool again;       /* C has to be multiplied again, with other shifts; it is not drained */
     } lines;
+    struct normal normal;     /* of a normal product */
     struct products products; /* the products that are enqueued */
     struct residues residues; /* of products in residues, ... */
     void *workspace;          /* ... and where they work; null: the products are others */

@@ -209,6 +209,7 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
         totals->checksums.sums[i] = run->c.written[i];
     saved->findings = run->check.verdict.findings;
     findings_merge(&saved->findings, &run->check.verdict.partial);
+    findings_merge(&saved->findings, &run->normal.check.verdict.findings);
     saved->findings.not_judged += c_file_not_judged(&run->c);
     if (!comm_vote_sum(comm, (uint64_t *)totals, TOTAL_NUMBERS) ||
         !findings_vote(comm, &saved->findings))
@@ -261,8 +262,8 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     phase_begin("saving", 0);
     if (drain_rest(&run->drain, err) || check_judge(&run->check, err) ||
         outlet_drain(&run->out, err) || products_retire(&run->products, run->products.count, err) ||
-        (sums && save_sums(run, slabs, err)) || store_sync(run->c.store, err) ||
-        add_up(run, &totals, &saved, err))
+        (sums && save_sums(run, slabs, err)) || (run->normal.store && normal_settle(run, err)) ||
+        store_sync(run->c.store, err) || add_up(run, &totals, &saved, err))
         return err->code;
     if (totals.unsaved && run->comm->rank == 0)
         empty_place(run);

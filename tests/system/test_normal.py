@@ -1,0 +1,188 @@
+"""Normal products: Z = A^T (A X) and Y = A X in one pass over A, the step of iterations for singular vectors and least
+squares."""
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from cases import each
+from launch import FAULTY, run
+from matrices import multiply, output_of, part_of, read, start_late, wait_until
+
+NORMAL = ["--product", "normal"]
+U = {"f8": 2.0**-53, "f4": 2.0**-24}
+
+
+def make(path, rows, cols, n, trans="N", dtype="f8", **storage):
+    rng = np.random.default_rng(rows + cols + n)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("A", data=rng.standard_normal((rows, cols)).astype(dtype), **storage)
+        file.create_dataset("B", data=rng.standard_normal((cols if trans == "N" else rows, n)).astype(dtype), **storage)
+    return path
+
+
+def assert_right(source, output, trans="N", alpha=1.0, change=lambda a: a):
+    """Within the bound of sums of so many products, of each; and Z is the product of this very Y."""
+    a, x = read(source, "A"), read(source, "B")
+    u = U[a.dtype.str[1:]]
+    op = change(a.astype("f8")) if trans == "N" else change(a.astype("f8")).T
+    y, z = read(output, "C_ab").astype("f8"), read(output).astype("f8")
+    assert (np.abs(y - op @ x) <= (op.shape[1] + 4) * u * (np.abs(op) @ np.abs(x))).all()
+    assert (np.abs(z - alpha * (op.T @ y)) <= (op.shape[0] + 4) * u * abs(alpha) * (np.abs(op.T) @ np.abs(y))).all()
+
+
+def bits(output):
+    return read(output).tobytes(), read(output, "C_ab").tobytes()
+
+
+@pytest.mark.gpu
+@pytest.mark.pairwise
+@pytest.mark.parametrize("rows, cols, n", [(700, 90, 33), (20000, 64, 8), (60, 3000, 5), (129, 1, 1)])
+@pytest.mark.parametrize("trans", "NT")
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("ranks", [0, 2, 3])
+@pytest.mark.parametrize("storage", [{}, {"chunks": True, "compression": "gzip"}], ids=["contiguous", "chunked"])
+@pytest.mark.parametrize("more", [[], ["--verify", "full"], ["--alpha", "-0.5"]], ids=" ".join)
+def test_both_products(tmp_path, device, rows, cols, n, trans, dtype, ranks, storage, more):
+    source = make(tmp_path / "input.h5", rows, cols, n, trans, dtype, **storage)
+    report = multiply(source, *NORMAL, "--transa", trans, *more, ranks=ranks, device=device)
+    assert_right(source, output_of(source), trans, -0.5 if "--alpha" in more else 1.0)
+    assert report["verdict"] == "PASSED" and report["problem"]["normal"]
+    assert report["stages"]["read"]["bytes"] <= 1.05 * read(source, "A").nbytes or storage
+    done = run("dgemm_ooc", "--check-only", "-o", output_of(source))
+    assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
+
+
+@pytest.mark.gpu
+def test_the_same_bits_everywhere(tmp_path, device):
+    """Blocks of rows are added along a tree that the shapes alone decide: ranks share the rows of A."""
+    source = make(tmp_path / "input.h5", 70000, 64, 6)
+    found = set()
+    for more, ranks, on in [([], 0, device), (["--gpu-memory", "3M"], 0, device), ([], 2, device), ([], 4, device),
+                            ([], 3, device), ([], 2, "cpu")]:
+        output = tmp_path / "C.h5"
+        report = multiply(source, *NORMAL, *more, "-o", output, "--force", ranks=ranks, device=on)
+        found.add(bits(output))
+    assert len(found) == 1 and report["verdict"] == "PASSED"
+
+
+@each("words, change", [
+    (["--center", "cols"], lambda a: a - a.mean(0)),
+    (["--center", "cols", "--scale", "cols"], lambda a: (a - a.mean(0)) / a.std(0, ddof=1))])
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_of_a_matrix_that_is_centred(tmp_path, words, change, ranks):
+    """The step of principal components."""
+    source = make(tmp_path / "input.h5", 900, 50, 7)
+    multiply(source, *NORMAL, *words, "--verify", "full", ranks=ranks)
+    a, x = read(source, "A"), read(source, "B")
+    y = change(a) @ x
+    np.testing.assert_allclose(read(output_of(source), "C_ab"), y, atol=1e-11)
+    np.testing.assert_allclose(read(output_of(source)), change(a).T @ y, atol=1e-9)
+
+
+def test_other_forms_of_operands(tmp_path):
+    source = make(tmp_path / "input.h5", 800, 60, 9)
+    a, x = read(source, "A"), read(source, "B")
+    multiply(source, *NORMAL)
+    expected = bits(output_of(source))
+    np.save(tmp_path / "A.npy", np.asfortranarray(a))
+    np.save(tmp_path / "X.npy", x)
+    with h5py.File(tmp_path / "half.h5", "w") as file:
+        file["A"], file["B"] = np.repeat(a, 2, 0), x
+    for operands in ([tmp_path / "A.npy", tmp_path / "X.npy"], ["-a", f"{tmp_path}/half.h5:/A[::2]", "-b", f"{source}:/B"]):
+        done = run("dgemm_ooc", *operands, *NORMAL, "-o", tmp_path / "C.h5", "--force")
+        assert done.returncode == 0, done.stderr
+        assert bits(tmp_path / "C.h5") == expected
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_run_that_is_killed_goes_on(tmp_path, ranks):
+    source = make(tmp_path / "input.h5", 60000, 40, 4)
+    words = [*NORMAL, "--gpu-memory", "1M"]
+    multiply(source, *words, "-o", tmp_path / "whole.h5")
+    with start_late(source, *words, "--checkpoint", "0.02s", late="20") as process:
+        journal = source.with_name("input-C.h5.journal")
+        wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
+        process.kill()
+        process.communicate()
+    assert part_of(source).exists()
+    report = multiply(source, *words, ranks=ranks)
+    assert "compared_bytes" in report["restart"]
+    assert bits(output_of(source)) == bits(tmp_path / "whole.h5")
+
+
+def test_faults_of_a_device_are_found(tmp_path):
+    """In either product: then it is multiplied again, or the run fails, and never is C wrong."""
+    source = make(tmp_path / "input.h5", 3000, 40, 8)
+    codes = []
+    for at in range(1, 12):
+        done = run(FAULTY, source, *NORMAL, "--force", "--device", "cpu", "--gpu-memory", "400K", DGEMM_OOC_TEST_FAULTS=f"gemm:flip@{at}")
+        codes.append(done.returncode)
+        if done.returncode == 0:
+            assert_right(source, output_of(source))
+            output_of(source).unlink()
+        else:
+            assert done.returncode == 5 and not output_of(source).exists()
+    assert 5 in codes
+
+
+def test_damage_is_found(tmp_path):
+    source = make(tmp_path / "input.h5", 500, 40, 8)
+    multiply(source, *NORMAL)
+    for name in ("C", "C_ab"):
+        shutil.copy(output_of(source), tmp_path / "bad.h5")
+        with h5py.File(tmp_path / "bad.h5", "r+") as file:
+            file[name][3, 5] *= 1.001
+        done = run("dgemm_ooc", "--check-only", "-o", tmp_path / "bad.h5")
+        assert done.returncode == 5, (name, done.stdout, done.stderr)
+    with h5py.File(tmp_path / "bad.h5", "r+") as file:
+        del file["C_ab"]
+    done = run("dgemm_ooc", "--check-only", "-o", tmp_path / "bad.h5")
+    assert done.returncode == 3 and "C_ab" in done.stderr
+
+
+def test_an_output_is_replaced_with_both(tmp_path):
+    source = make(tmp_path / "input.h5", 200, 30, 4)
+    multiply(source, *NORMAL)
+    again = run("dgemm_ooc", source, *NORMAL)
+    assert again.returncode == 0 and "was made from these operands already" in again.stdout
+    multiply(source, *NORMAL, "--alpha", "2", "--force")
+    with h5py.File(output_of(source), "r+") as file:
+        file["other"] = 1
+    done = run("dgemm_ooc", source, *NORMAL, "--force")
+    assert done.returncode == 3 and "other" in done.stderr and "C_ab" not in done.stderr
+
+
+@each("words, text", [
+    (["--transb", "T"], "takes B as it is stored"), (["--beta", "1"], "leave --beta out"), (["--alpha", "0"], "nothing to compute"),
+    (["-a", "ints", "-b", "ints"], "give --type d"), (["-a", "z", "-b", "z"], "is for real numbers"),
+    (["--algo", "ozaki:14"], "without --algo ozaki"), (["--type-c", "s"], "leave --type-c out"),
+    (["--grid", "2x1"], "leave --grid and --tile out"), (["--tile", "8x8x8"], "leave --grid and --tile out"),
+    (["-b", "short"], "op(B) is 29x4"), (["-o", "C.npy"], "give -o a file of HDF5"), (["--gpu-memory", "20K"], "give at least --gpu-memory"),
+    (["--symmetric", "lower"], "op(B) is not the transpose of op(A)")])
+def test_mistakes(tmp_path, words, text):
+    source = make(tmp_path / "input.h5", 200, 30, 4)
+    with h5py.File(source, "r+") as file:
+        file["short"], file["ints"], file["z"] = np.ones((29, 4)), np.ones((30, 30), "i1"), np.ones((30, 30), "c16")
+    done = run("dgemm_ooc", source, *NORMAL, "--device", "cpu", *words, cwd=tmp_path)
+    assert done.returncode in (2, 3, 4) and text in done.stderr, (done.returncode, done.stderr)
+    assert not output_of(source).exists()
+
+
+def test_the_least_memory_is_enough(tmp_path):
+    source = make(tmp_path / "input.h5", 5000, 300, 16)
+    done = run("dgemm_ooc", source, *NORMAL, "--gpu-memory", "100K", "--device", "cpu")
+    least = done.stderr.split("--gpu-memory ")[-1].split("K")[0]
+    report = multiply(source, *NORMAL, "--gpu-memory", f"{least}K", "--device", "cpu")
+    assert report["verdict"] == "PASSED"
+    assert_right(source, output_of(source))
+
+
+def test_a_dry_run_counts_both_products(tmp_path):
+    source = make(tmp_path / "input.h5", 20000, 300, 16)
+    done = run("dgemm_ooc", source, *NORMAL, "--dry-run", "--report", "-", "-q")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout[done.stdout.index("{"):])
+    assert plan["predicted"]["resources"]["multiply"]["flops"] == 4 * 20000 * 300 * 16
