@@ -29,7 +29,8 @@ options         Further words of the command line.
 All errors are an Error, but for TypeErrors.  The texts name options of the program: --type is
 dtype here, --force is overwrite, --output is out, and --transa is trans_a.
 """
-from ._api import check, corrcoef, cov, cross_corrcoef, cross_cov, gram, matmul, plan
+from ._api import (check, corrcoef, cov, cross_corrcoef, cross_cov, gram, matmul, normal,
+                   plan)
 from ._errors import (CheckError, Error, InputError, NotCheckedWarning, ResourceError, Stopped,
                       UsageError)
 from ._result import Plan, Result
@@ -37,4 +38,4 @@ from ._version import __version__
 
 __all__ = ["CheckError", "Error", "InputError", "NotCheckedWarning", "Plan", "ResourceError",
            "Result", "Stopped", "UsageError", "__version__", "check", "corrcoef", "cov",
-           "cross_corrcoef", "cross_cov", "gram", "matmul", "plan"]
+           "cross_corrcoef", "cross_cov", "gram", "matmul", "normal", "plan"]

@@ -261,6 +261,51 @@ def cross_corrcoef(a: Operand, b: Operand, /, out: Output = None, *, rowvar: boo
     return _crossed("cross-cor", a, b, out, rowvar, dtype, run)
 
 
+@product
+def normal(a: Operand, x: Operand, /, out: Output = None, *, alpha: Scalar = 1.0,
+           trans: Trans = False, center: Optional[str] = None, scale: Optional[str] = None,
+           dtype: Optional[DTypeLike] = None, **run: Unpack[Run]) -> Request:
+    """The product A^T (A X), and A X beside it, while A is read once.  Blocks until it is complete.
+
+    It is the step of randomized singular value decompositions, principal components, power
+    iterations and least squares.
+
+    Parameters
+    ----------
+    a : the matrix of real numbers, of m x n elements
+    x : the matrix of n x p elements; all of it has to fit into the memory of each GPU, twice
+    out : see matmul; a file of HDF5
+    alpha : the factor of A^T (A X), not of A X
+    trans : True: A A^T X, and A^T X beside it
+    center, scale, dtype, **run : see matmul
+
+    Returns
+    -------
+    Result
+        A X is beside C in its file, as C_ab: `beside("ab")` reads it.
+
+    Raises
+    ------
+    the same as matmul
+
+    Examples
+    --------
+    >>> a, x = numpy.random.rand(50, 20), numpy.random.rand(20, 3)
+    >>> c = dgemm_ooc.normal(a, x)
+    >>> numpy.allclose(c, a.T @ (a @ x)), numpy.allclose(c.beside("ab"), a @ x)
+    (True, True)
+    """
+    asked = _trans("trans", trans)
+    left, turn = matrix(a, "a").laid_out(asked)
+    right = matrix(x, "b")
+    words = ["--product", "normal", "--transa", turn, "--alpha", _scalar("alpha", alpha),
+             *_type(dtype), *_scaling(center, scale, turn != asked)]
+
+    def size() -> Tuple[int, int]:
+        return right.shape[0], right.shape[1]
+    return Request((left, right), words, out, run, size)
+
+
 def plan(function: Callable[..., Result], /, *operands: Any, **keywords: Any) -> Plan:
     """What a call would do, and how long it would take.  Nothing is multiplied.
 

@@ -44,6 +44,13 @@ class Result:
         with h5py.File(file, "r") as opened:
             yield opened["/" + dataset]
 
+    def beside(self, what: str) -> NDArray[Any]:
+        """What lies beside C in its file of HDF5, read into memory: "mean", "deviation", "ab"."""
+        file, dataset = self.path.rsplit(":/", 1)
+        with h5py.File(file, "r") as opened:
+            values: NDArray[Any] = opened[f"/{dataset}_{what}"][()]
+        return values
+
     @property
     def array(self) -> NDArray[Any]:
         """C, mapped from its file: nothing is copied, and nothing can be written."""
