@@ -64,7 +64,7 @@ def test_shapes(tmp_path, n, k, trans):
         same(source, trans, *CHECKED, ranks=ranks)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [way for way in WAYS if way in ("direct", "mapped")])
 def test_rows_that_are_long(tmp_path, way):
     """Of more bytes than are written directly, and more than a page of some."""
     source = make(tmp_path / "input.h5", 9000, 3)
