@@ -438,6 +438,13 @@ def test_paper_is_a_name_of_the_output(source, option, name):
     assert_refused(source.parent, source, option, f"{source.parent}/{name}", says=[PAPERS[option]])
 
 
+def test_report_of_a_check_is_a_name_of_the_output(source):
+    """A later run would take it for its own."""
+    multiply(source)
+    assert_refused(source.parent, source, "--check-only", "--report", f"{source.parent}/input-C.h5.journal",
+                   says=[PAPERS["--report"]])
+
+
 @beside
 def test_paper_is_no_file(source, option):
     path = source.with_name("pipe")

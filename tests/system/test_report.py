@@ -142,6 +142,8 @@ def test_header_and_table_fit_80_columns(source):
     assert re.search(r"^Command +\S*dgemm_ooc .*--tile 100x100x16$", done.stdout, re.M)
     assert re.search(r"^Ranks +0 \S+, NUMA [\d,-]+, CPUs [\d,-]+", done.stdout, re.M)
     assert re.search(r"^Disk +\S+ \w+ read, \S+ \w+ written: 1\.00 times", done.stdout, re.M)
+    for stage, unit in ("disk read", "B"), ("multiply", "FLOP"), ("disk write", "B"):
+        assert re.search(rf"^  {stage} .* \d+% +[\d.]+ \w*{unit} +[\d.]+ \w*{unit}/s$", done.stdout, re.M), done.stdout
 
 
 def test_verbose_has_every_rank(source):
