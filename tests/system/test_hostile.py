@@ -488,8 +488,7 @@ def test_virtual_datasets_in_too_many_layers(tmp_path):
         for i in range(1, 31):
             virtual_of(file, f"V{i}", (".", f"V{i - 1}"), (".", f"V{i - 1}"))
         file["A"] = h5py.SoftLink("/V30")
-    assert_refused(tmp_path, source, says=["virtual sources"])
-    assert_refused(tmp_path, source, "-a", "V16", says=["virtual sources"])
+    assert_refused(tmp_path, source, says=["virtual sources"])  # after 2^16 of them, which take a while
     multiply(source, "-a", "V4")
     np.testing.assert_array_equal(read(output_of(source)), A @ B)
 

@@ -158,7 +158,7 @@ def test_the_advice_is_true(tmp_path):
     """Files are read as often as it says."""
     source, path = tmp_path / "input.h5", tmp_path / "report.json"
     operands(source, 1500, 1200, 1000)
-    with start_late(source, "--report", path, "--host-memory", "20M", late="50", **PLAIN) as process:
+    with start_late(source, "--report", path, "--host-memory", "20M", late="20", **PLAIN) as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     times, = re.fullmatch(r"with faster storage, or more memory: the files are read ([\d.]+) times",

@@ -64,7 +64,7 @@ def test_a_long_product_of_a_user(tmp_path):
     source = write(tmp_path / "input.h5", A=random((64, 1 << 20), "f4").astype("f2"))
     words = [source, "-b", "A", "--transb", "T", "--force", "--verify", "online"]
     bits = set()
-    for ranks in 0, 2, 3:
+    for ranks in 0, 3:
         done = run("dgemm_ooc", *words, ranks=ranks)
         assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
         assert "sums of 16 blocks of 65536 steps of k" in done.stdout

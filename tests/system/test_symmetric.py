@@ -377,9 +377,9 @@ def test_damaged_sums_are_not_used(tmp_path, faulty):
 
 def test_damage_of_what_is_complete_is_found(tmp_path, faulty):
     """Anywhere, above the diagonal, too; all of C is computed again."""
-    source = make(tmp_path / "input.h5", 600, 2000)
+    source = make(tmp_path / "input.h5", 400, 1500)
     reference, _ = general_result(source, *SQUARE, *SCALARS)
-    assert stop(source, 0, memory="2M", until=lambda: has_numbers(source)) == 75
+    assert stop(source, 0, memory="1M", until=lambda: has_numbers(source)) == 75
     c = read_part(source)
     row, col = (int(x[0]) for x in np.nonzero(np.triu(c, 1)))
     with h5py.File(part_of(source), "r+") as file:
