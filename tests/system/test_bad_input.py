@@ -254,6 +254,15 @@ def test_bad_matrix(tmp_path, what):
     assert_refused(tmp_path, tmp_path / "input.h5", says=says, HDF5_PLUGIN_PATH=str(tmp_path / "missing"))
 
 
+@each("shape", [(1 << 32, 1 << 30), (1 << 31, 1 << 31), (3, 1 << 30, 1 << 30)])
+def test_a_matrix_whose_bytes_are_beyond_all_files(tmp_path, shape):
+    """It takes no space, since no chunk of it was ever written."""
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        file.create_dataset("A", shape, "f4", chunks=(*[1] * (len(shape) - 2), 64, 64))
+        file["B"] = whole((30, 10))
+    assert_refused(tmp_path, tmp_path / "input.h5", says=["is too large: its size in bytes exceeds 63 bits"])
+
+
 @pytest.mark.parametrize("shape_a, shape_b, given, would_fit", [
     ((20, 30), (30, 10), ["--transb", "T"], "--transb N"),
     ((20, 30), (30, 10), ["--transa", "T"], "--transa N"),

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import time
 from functools import partial
 
@@ -430,7 +431,7 @@ def test_two_runs_one_output(source):
         done = run("dgemm_ooc", source, *SCALARS)
         process.communicate(timeout=PATIENCE)
     assert done.returncode == 3 and f"another run is writing this output: process {process.pid} on " \
-        in done.stderr
+        f"{socket.gethostname()}" in done.stderr
     assert process.returncode == 0 and len(done.stderr.splitlines()) == 1
 
 
