@@ -139,8 +139,7 @@ int job_measure(const struct caller *caller, const struct machine *machine, cons
 /* Collective, blocks.  Check C, and what is beside it of a normal product, against A and B
  * (verify.h). */
 int job_verify(const struct caller *caller, const struct machine *machine, const struct job *job,
-               const struct source *c, const struct source *beside, struct verify *found,
-               struct error *err);
+               const struct source *c, struct verify *found, struct error *err);
 
 /* Warn, on one rank, of what could not be saved, and of what that may cost.  `stops`: the run ends
  * now. */

@@ -45,10 +45,10 @@ static int describe(struct options *options, struct job *job, struct recall *rec
 }
 
 int job_verify(const struct caller *caller, const struct machine *machine, const struct job *job,
-               const struct source *c, const struct source *beside, struct verify *found,
-               struct error *err)
+               const struct source *c, struct verify *found, struct error *err)
 {
     const struct problem *p = &job->problem;
+    const struct source *beside = &job->output.beside;
     if (!p->normal)
         return verify_files(p, c, machine, caller->comm, found, err);
     const struct problem inner = problem_inner(p);
@@ -109,7 +109,7 @@ int job_check(const struct caller *caller, struct hardware *hardware, struct job
     if (comm_agree(comm, err))
         return err->code;
     comm_share(comm, &job->output.beside, sizeof job->output.beside, 0);
-    job_verify(caller, m, job, &recall.source, &job->output.beside, found, err);
+    job_verify(caller, m, job, &recall.source, found, err);
     if (job_check_operands(caller, job, err))
         return complain_stopped(err);
     phase_end();

@@ -50,7 +50,7 @@ static int read_back(const struct caller *caller, const struct machine *machine,
         output_compare_part(output, p, err);
     if (comm_agree(caller->comm, err) == 0 &&
         job_compare_statistics(caller, machine, job, err) == 0)
-        job_verify(caller, machine, job, &output->source, &output->beside, full, err);
+        job_verify(caller, machine, job, &output->source, full, err);
     job_check_operands(caller, job, err);
     if (err->code == EXIT_VERIFY && job->resumed)
         error_add(err, EXIT_VERIFY,

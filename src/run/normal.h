@@ -7,16 +7,23 @@
 
 #include "check.h"
 #include "device_matrix.h"
-#include "slot.h"
+#include "outlet.h"
+#include "panels.h"
 
-struct run;
 struct store;
 
 enum { NORMAL_TURNS = 2 }; /* slabs of op(B): one leaves while the next is computed */
 
 struct normal {
-    const struct source *output; /* where op(B) goes; set by the caller, who owns it */
-    struct problem problem;      /* op(B) = op(A)^T X */
+    /* Set by the caller, who owns them: */
+    const struct source *output; /* where op(B) goes */
+    struct store *from;          /* of X */
+    struct device *device;
+    struct panels *panels; /* of the whole product */
+    struct products *products;
+    struct outlet *out;
+
+    struct problem problem; /* op(B) = op(A)^T X */
     struct plan plan;
     struct device_matrix x;
     struct check check;
@@ -26,14 +33,15 @@ struct normal {
     struct event *left[NORMAL_TURNS]; /* op(B)'s last slab in that place has left the device */
 };
 
-/* Part of run_open, of a normal product whose x.memory and check_memory are set: open the output of
- * op(B), and bring this rank's columns of X to the device.  After a failure normal_close is still
- * due. */
-int normal_open(struct run *run, struct error *err);
-void normal_close(struct run *run);
+/* Open the output of op(B), and bring this rank's columns of X to the device.  x.memory,
+ * check_memory and the seed of the check are set, too.  `tile`: the rank's.  After a failure
+ * normal_close is still due. */
+int normal_open(struct normal *normal, const struct block *tile, enum algorithm algorithm,
+                struct error *err);
+void normal_close(struct normal *normal);
 
 /* A slab whose panel of A is on its way: bring it, compute op(B)'s and let that leave. */
-int normal_multiply(struct run *run, int64_t slab, struct error *err);
+int normal_multiply(struct normal *normal, int64_t slab, struct error *err);
 
 /* All of op(B) that was enqueued is checked and durable; the outlet is drained. */
-int normal_settle(struct run *run, struct error *err);
+int normal_settle(struct normal *normal, struct error *err);

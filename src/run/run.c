@@ -313,7 +313,7 @@ static int slab_of_normal(struct run *run, int64_t super, int64_t slab, struct e
     const bool last = slab + 1 == run->plan->slabs;
     const struct device_matrix *b = panels_factor(&run->panels, OPERAND_B);
     if ((last && drain_is_early(&run->drain) && drain_begin(&run->drain, &run->acc, err)) ||
-        bring(run, &all, err) || normal_multiply(run, slab, err) ||
+        bring(run, &all, err) || normal_multiply(&run->normal, slab, err) ||
         check_slab(&run->check, slab, b->memory, run->acc.memory, err) ||
         rows_multiply(run, &run->acc.block, slab, err))
         return err->code;
@@ -396,7 +396,7 @@ static int finish(struct run *run, struct error *err)
         outlet_finish(&run->out, err))
         return err->code;
     phase_begin("making C durable", 0);
-    const bool fails = run->normal.store && normal_settle(run, err);
+    const bool fails = run->normal.store && normal_settle(&run->normal, err);
     return fails ? err->code : store_sync(run->c.store, err);
 }
 

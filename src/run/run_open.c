@@ -281,6 +281,19 @@ static int open_check(struct run *run, void *memory, struct error *err)
     return 0;
 }
 
+static int open_normal(struct run *run, struct error *err)
+{
+    struct normal *n = &run->normal;
+    const struct block tile = schedule_tile(run->problem, run->plan, comm_place(run->comm), 0);
+    n->from = run->stores[OPERAND_B];
+    n->device = run->device;
+    n->panels = &run->panels;
+    n->products = &run->products;
+    n->out = &run->out;
+    n->check.seed = run->check.seed;
+    return normal_open(n, &tile, run->request->algorithm, err);
+}
+
 static int open_all(struct run *run, struct error *err)
 {
     struct device *dev = run->device;
@@ -291,7 +304,7 @@ static int open_all(struct run *run, struct error *err)
         c_file_open(&run->c, run->request->verify, err) || open_staging(run, err) ||
         open_parts(run, err) || dev->alloc(dev, own, (void **)&run->memory, err) ||
         open_check(run, carve_memory(run), err) || open_standard(run, err) ||
-        (run->normal.x.memory && normal_open(run, err)) || run_warm_up(run, err))
+        (run->normal.x.memory && open_normal(run, err)) || run_warm_up(run, err))
         return err->code;
     return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
 }
@@ -327,7 +340,7 @@ void run_close(struct run *run)
     intake_close(&run->in);
     outlet_close(&run->out);
     check_close(&run->check);
-    normal_close(run);
+    normal_close(&run->normal);
     save_close(run);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         store_close(run->stores[operand]);
