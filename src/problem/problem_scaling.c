@@ -136,12 +136,12 @@ int64_t scaling_elements(const struct problem *p)
 
 bool scaling_lines_are_variables(const struct problem *p)
 {
-    return p->scaling.axis[OPERAND_A] == variables(p, OPERAND_A);
+    return p->scaling.axis[OPERAND_B] && p->scaling.axis[OPERAND_A] == variables(p, OPERAND_A);
 }
 
 bool scaling_shifts(const struct problem *p)
 {
-    return p->scaling.centers && p->scaling.missing != MISSING_MEAN && p->scaling.axis[OPERAND_B] &&
+    return p->scaling.centers && p->scaling.missing != MISSING_MEAN &&
            scaling_lines_are_variables(p);
 }
 

@@ -33,8 +33,8 @@ int64_t scaling_end(const struct problem *p, enum operand operand);
 enum operand scaling_operand(const struct problem *p, int64_t line);
 struct block scaling_block(const struct problem *p, int64_t first, int64_t lines);
 
-/* Whether they are the rows of op(A), whose products C holds, and how many elements each of them
- * has. */
+/* Whether they are the rows of op(A) and the columns of op(B), whose products C holds; and how many
+ * elements each of them has. */
 bool scaling_lines_are_variables(const struct problem *p);
 int64_t scaling_elements(const struct problem *p);
 

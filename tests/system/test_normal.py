@@ -82,6 +82,31 @@ def test_of_a_matrix_that_is_centred(tmp_path, words, change, ranks):
     np.testing.assert_allclose(read(output_of(source)), change(a).T @ y, atol=1e-9)
 
 
+def test_a_column_that_does_not_vary_is_not_divided(tmp_path):
+    source = make(tmp_path / "input.h5", 400, 20, 3)
+    with h5py.File(source, "r+") as file:
+        file["A"][:, 4] = 7
+    done = run("dgemm_ooc", source, *NORMAL, "--center", "cols", "--scale", "cols", "--verify", "full")
+    assert done.returncode == 0 and "nothing is divided by it" in done.stderr, done.stderr
+    assert np.isfinite(read(output_of(source), "C_ab")).all() and (read(output_of(source))[4] == 0).all()
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_float16_is_multiplied_as_floats(tmp_path, ranks):
+    source = make(tmp_path / "input.h5", 900, 70, 5, dtype="f4")
+    with h5py.File(source, "r+") as file:
+        half = file["A"][...].astype("f2")
+        del file["A"]
+        file["A"] = half
+    multiply(source, *NORMAL, "--verify", "full", ranks=ranks)
+    expected = bits(output_of(source))
+    with h5py.File(source, "r+") as file:
+        del file["A"]
+        file["A"] = half.astype("f4")
+    multiply(source, *NORMAL, "--force", "-o", tmp_path / "C.h5")
+    assert bits(tmp_path / "C.h5") == expected
+
+
 def test_other_forms_of_operands(tmp_path):
     source = make(tmp_path / "input.h5", 800, 60, 9)
     a, x = read(source, "A"), read(source, "B")
