@@ -76,7 +76,7 @@ static void test_random_products(void **state)
     for (int trial = 0; trial < count; trial++) {
         int64_t n = random_below(3) ? 1 + random_below(500) : 1 + random_below(70);
         struct problem p = make_symmetric(n, 1 + random_below(200), (int)random_below(128));
-        p.lower = random_below(2);
+        p.lower = random_below(2) ? LOWER_ZEROS : LOWER_NO;
         struct machine m =
             make_machine(1 + (int)random_below(12), (size_t)1 << (18 + random_below(8)),
                          (size_t)1 << (25 + random_below(6)), random_below(2));
