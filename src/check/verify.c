@@ -422,8 +422,8 @@ static int check_all(struct full_check *f, const struct source *c, struct verify
     if (wrong >= 0)
         error_add(err, EXIT_VERIFY,
                   "the full check failed: row %" PRId64
-                  " of C in %s differs by %.3g times the bound of rounding errors",
-                  wrong, c->file, v->findings.ratio);
+                  " of %s in %s differs by %.3g times the bound of rounding errors",
+                  wrong, v->inner ? "A B, beside C," : "C", c->file, v->findings.ratio);
     return comm_agree(f->comm, err);
 }
 

@@ -25,6 +25,7 @@ struct verify {
     bool has_expected;                   /* the checksum of C is known */
     uint64_t expected;                   /* that checksum */
     const struct statistics *statistics; /* of a problem that is scaled; the caller's */
+    bool inner;                          /* of what C of a normal product is made of */
 
     bool judged;       /* all files were read; otherwise only `seconds` below is valid */
     uint64_t checksum; /* of C as it was read */

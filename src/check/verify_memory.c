@@ -67,6 +67,11 @@ int verify_fits(const struct problem *p, const struct machine *machine, struct e
 {
     size_t parts = (size_t)(machine->threads * verify_rooms(p)) * SHARED_READ_PART_LEAST;
     size_t needed = verify_fixed_bytes(p, 1, machine->threads) + parts;
+    if (p->normal) { /* two are checked, one after the other */
+        const struct problem inner = problem_inner(p);
+        const size_t other = verify_fixed_bytes(&inner, 1, machine->threads) + parts;
+        needed = other > needed ? other : needed;
+    }
     if (needed <= machine->host_memory)
         return 0;
     return error_add(

@@ -56,6 +56,7 @@ int job_verify(const struct caller *caller, const struct machine *machine, const
     struct problem outer = *p;
     struct verify of_inner = *found;
     of_inner.has_expected = false;
+    of_inner.inner = true;
     outer.normal = false;
     outer.sources = sources;
     outer.matrix[OPERAND_B] = beside->matrix;

@@ -130,8 +130,9 @@ static int compare(const struct caller *caller, const struct machine *machine, s
         return err->code;
     report->trusted = progress->trusted;
     if (memcmp(&now, &progress->checksums, sizeof now) != 0) {
-        report->damaged_rows = progress->left.symmetric ? put_all_back(caller, job, err)
-                                                        : put_back(caller, job, &now, err);
+        const bool all_or_none = progress->left.symmetric || job->problem.normal;
+        report->damaged_rows =
+            all_or_none ? put_all_back(caller, job, err) : put_back(caller, job, &now, err);
         if (!err->code)
             job_plan_first(caller, machine, job, outlook, err);
     }

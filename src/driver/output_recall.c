@@ -240,6 +240,8 @@ static void recall_product(const struct format_value *product, struct format_val
     const bool normal = product->found && strcmp(product->text, product_names[PRODUCT_NORMAL]) == 0;
     if (formula->found && o->scaling.product == PRODUCT_NORMAL && !normal)
         error_add(err, EXIT_INPUT, "C was not made with --product normal: leave --product out");
+    if (normal && o->scaling.product != PRODUCT_NORMAL && o->scaling.product != PRODUCT_PLAIN)
+        error_add(err, EXIT_INPUT, "C was made with --product normal: leave --product out");
     if (!normal)
         return;
     o->scaling.product = PRODUCT_NORMAL;
@@ -274,14 +276,14 @@ void output_compare_standard(const struct recall *recall, const struct problem *
     const struct scaling *made = &recall->scaling, now = problem_seen_scaling(p);
     if (!recall->ours)
         return;
-    if (made->axis[0] != now.axis[0] || made->crossed != now.crossed ||
+    if (made->axis[0] != now.axis[0] || (made->axis[0] && made->crossed != (now.axis[1] != 0)) ||
         made->centers != now.centers || made->scales != now.scales ||
         (made->axis[0] && made->missing != now.missing))
         error_add(err, EXIT_INPUT,
                   "C was made with --center %s --scale %s --nan %s%s, not with the options given "
                   "now: leave these and --product out",
                   axis_names[scaling_center(made)], axis_names[scaling_scale(made)],
-                  missing_names[made->missing], made->crossed ? " of both A and B" : "");
+                  missing_names[made->missing], made->crossed ? "" : " of A alone");
     else if (recall->has_alpha && recall->alpha != p->alpha)
         error_add(err, EXIT_INPUT,
                   "C was made with --alpha %.15g, and --product asks for %.15g: leave it out",
@@ -365,7 +367,8 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall->alpha = values[ALPHA].number;
     recall->scaling =
         (struct scaling){.axis = {center ? center : scale},
-                         .crossed = values[LINES_B].found,
+                         .crossed = !values[LINES_B].found || /* B is A */
+                                    strcmp(values[LINES_B].text, axis_names[AXIS_NONE]) != 0,
                          .centers = center != AXIS_NONE,
                          .scales = scale != AXIS_NONE,
                          .missing = (enum missing)recall_word(&values[MISSING], missing_names)};

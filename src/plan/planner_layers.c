@@ -139,6 +139,9 @@ static void account(const struct query *q, struct plan *plan)
     plan->moves.idle_ranks = machine->ranks;
     for (int layer = 0; layer < plan->layers; layer++)
         add_layer(p, layer, plan);
+    const double beside = p->normal ? (double)p->k_whole * (double)p->n : 0; /* op(B) */
+    plan->moves.total.out_bytes += beside * (double)scalar_size(p->type);
+    plan->moves.total.write_bytes += beside * (double)scalar_size(p->type);
     double m = (double)p->m, n = (double)p->n, c_bytes = (double)problem_element(p, OPERAND_C);
     double a_bytes = (double)problem_element(p, OPERAND_A);
     double b_bytes = (double)problem_element(p, OPERAND_B);

@@ -416,8 +416,6 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         products += schedule_products(p, &tile);
         last = tile;
     }
-    if (p->normal) /* op(B)'s columns that the rank has */
-        written += (double)k * (double)schedule_tile(p, plan, rank, 0).cols;
     t.in_bytes = copied;
     t.out_bytes = c * written;
     t.write_bytes = (double)problem_written_element(p) * written;

@@ -26,7 +26,7 @@ struct operand_name {
 struct scaling_options {
     enum named_product product;
     enum axis center, scale; /* NONE, or the same axis */
-    bool crossed;            /* an output says so: B, too, as its lines are */
+    bool crossed;            /* an output says so: B, too */
     enum missing missing;
 };
 

@@ -262,7 +262,7 @@ static void check_normal(const struct problem *p, const struct options *o, struc
     if (p->trans[OPERAND_B] || p->matrix[OPERAND_B].turned)
         error_add(err, EXIT_INPUT,
                   "--product normal takes B as it is stored, in C's order, without --transb");
-    if (p->alpha == 0 || p->m == 0)
+    if (p->alpha == 0 || p->m == 0 || p->k == 0)
         error_add(
             err, EXIT_INPUT,
             "--product normal: alpha is 0, or A has no elements; there is nothing to compute");

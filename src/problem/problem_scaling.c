@@ -63,8 +63,12 @@ static void choose_b(bool crosses, struct problem *p)
 {
     struct scaling *s = &p->scaling;
     const bool one = problem_is_of_one_matrix(p);
-    s->crossed = crosses && !one;
-    s->axis[OPERAND_B] = one ? s->axis[OPERAND_A] : crosses ? variables(p, OPERAND_B) : AXIS_NONE;
+    const enum axis of_b = variables(p, OPERAND_B);
+    const bool along_k = s->axis[OPERAND_A] != variables(p, OPERAND_A);
+    s->crossed = crosses && !one && s->axis[OPERAND_A];
+    s->axis[OPERAND_B] = one          ? s->axis[OPERAND_A]
+                         : s->crossed ? axis_seen(of_b, along_k)
+                                      : AXIS_NONE;
 }
 
 void scaling_choose(const struct scaling_options *o, bool names_b, struct problem *p,

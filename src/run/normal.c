@@ -142,7 +142,15 @@ int normal_multiply(struct normal *n, int64_t slab, struct error *err)
                : 0;
 }
 
-int normal_settle(struct normal *n, struct error *err)
+int normal_settle(struct normal *n, struct check *whole, struct error *err)
 {
-    return check_judge(&n->check, err) || store_sync(n->store, err) ? err->code : 0;
+    const struct check_verdict *inner = &n->check.verdict;
+    struct check_verdict *of_tile = &whole->verdict;
+    if (check_judge(&n->check, err) || store_sync(n->store, err))
+        return err->code;
+    if (inner->failures > 0 && of_tile->failures == 0) {
+        of_tile->failed[of_tile->failures++] = n->x.block;
+        of_tile->failed_ratio = inner->failed_ratio;
+    }
+    return 0;
 }

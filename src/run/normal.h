@@ -34,7 +34,7 @@ struct normal {
 };
 
 /* Open the output of op(B), and bring this rank's columns of X to the device.  x.memory,
- * check_memory and the seed of the check are set, too.  `tile`: the rank's.  After a failure
+ * check_memory, and the seed and retry_on_failure of the check are set, too.  `tile`: the rank's.  After a failure
  * normal_close is still due. */
 int normal_open(struct normal *normal, const struct block *tile, enum algorithm algorithm,
                 struct error *err);
@@ -43,5 +43,6 @@ void normal_close(struct normal *normal);
 /* A slab whose panel of A is on its way: bring it, compute op(B)'s and let that leave. */
 int normal_multiply(struct normal *normal, int64_t slab, struct error *err);
 
-/* All of op(B) that was enqueued is checked and durable; the outlet is drained. */
-int normal_settle(struct normal *normal, struct error *err);
+/* All of op(B) that was enqueued is checked and durable; the outlet is drained.  Where some of it
+ * is wrong, the tile is, too, of whose products `whole` is the check. */
+int normal_settle(struct normal *normal, struct check *whole, struct error *err);

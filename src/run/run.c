@@ -396,7 +396,7 @@ static int finish(struct run *run, struct error *err)
         outlet_finish(&run->out, err))
         return err->code;
     phase_begin("making C durable", 0);
-    const bool fails = run->normal.store && normal_settle(&run->normal, err);
+    const bool fails = run->normal.store && normal_settle(&run->normal, &run->check, err);
     return fails ? err->code : store_sync(run->c.store, err);
 }
 

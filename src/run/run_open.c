@@ -291,6 +291,7 @@ static int open_normal(struct run *run, struct error *err)
     n->products = &run->products;
     n->out = &run->out;
     n->check.seed = run->check.seed;
+    n->check.verdict.retry_on_failure = run->check.verdict.retry_on_failure;
     return normal_open(n, &tile, run->request->algorithm, err);
 }
 

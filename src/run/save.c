@@ -263,8 +263,8 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     if (drain_rest(&run->drain, err) || check_judge(&run->check, err) ||
         outlet_drain(&run->out, err) || products_retire(&run->products, run->products.count, err) ||
         (sums && save_sums(run, slabs, err)) ||
-        (run->normal.store && normal_settle(&run->normal, err)) || store_sync(run->c.store, err) ||
-        add_up(run, &totals, &saved, err))
+        (run->normal.store && normal_settle(&run->normal, &run->check, err)) ||
+        store_sync(run->c.store, err) || add_up(run, &totals, &saved, err))
         return err->code;
     if (totals.unsaved && run->comm->rank == 0)
         empty_place(run);

@@ -1,5 +1,6 @@
 """Covariances and correlations of two matrices, and products of one that is centred with another."""
 import json
+import shutil
 from itertools import product as cartesian
 
 import h5py
@@ -125,7 +126,17 @@ def test_it_is_checked_later(tmp_path, kind, words):
             file[name][...] = old
     if kind != "plain":
         done = run("dgemm_ooc", *check, source, "--product", "cross-cov" if kind == "cross-cor" else "cross-cor")
-        assert done.returncode == 3 and "of both A and B" in done.stderr, done.stderr
+        assert done.returncode == 3 and "C was made with --center" in done.stderr, done.stderr
+
+
+def test_copies_of_one_matrix_are_checked_as_it(tmp_path):
+    """Later it may be there twice, by other names."""
+    source = make(tmp_path / "input.h5", far(300, 40).T, far(300, 40).T)
+    shutil.copy(source, tmp_path / "copy.h5")
+    for words in (["--product", "cor"], ["--product", "gram", "--center", "cols"]):
+        multiply(source, *words, "--force")
+        done = run("dgemm_ooc", "--check-only", "-a", f"{source}:/A", "-b", f"{tmp_path}/copy.h5:/A", "-o", output_of(source))
+        assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
 
 
 @each("words, change", [
