@@ -98,6 +98,14 @@ SWITCHES static void enter(const context &to, bool first)
     setcontext(&start);
 }
 
+/* Where setjmp keeps the stack pointer: behind that of the shadow stack, which the compilers of some
+ * distributions save, too (-fcf-protection). */
+#if defined __CET__ && __CET__ & 2
+#define STACK_POINTER "24"
+#else
+#define STACK_POINTER "16"
+#endif
+
 /* Save the registers in `from` and go on where `to` was saved, as setjmp and longjmp do, but
  * without a call that never returns, after which the CPU predicts all returns wrongly.  False, with
  * nothing done, where the CPU is of another kind. */
@@ -108,9 +116,9 @@ __attribute__((no_sanitize_address)) static inline bool exchange(context &from, 
     asm volatile("lea 1f(%%rip), %%rax\n\t"
                  "mov %%rbp, (%0)\n\t"
                  "mov %%rax, 8(%0)\n\t"
-                 "mov %%rsp, 16(%0)\n\t"
+                 "mov %%rsp, " STACK_POINTER "(%0)\n\t"
                  "mov (%1), %%rbp\n\t"
-                 "mov 16(%1), %%rsp\n\t"
+                 "mov " STACK_POINTER "(%1), %%rsp\n\t"
                  "jmp *8(%1)\n"
                  "1:"
                  : "+D"(save), "+S"(load)
