@@ -1,7 +1,9 @@
 """Normal products: Z = A^T (A X) and Y = A X in one pass over A, the step of iterations for singular vectors and least
 squares."""
 import json
+import os
 import shutil
+import signal
 
 import h5py
 import numpy as np
@@ -10,6 +12,8 @@ import pytest
 from cases import each
 from launch import FAULTY, run
 from matrices import multiply, output_of, part_of, read, start_late, wait_until
+from ranks import pids
+from test_one_pass import saves
 
 NORMAL = ["--product", "normal"]
 U = {"f8": 2.0**-53, "f4": 2.0**-24}
@@ -57,15 +61,31 @@ def test_both_products(tmp_path, device, rows, cols, n, trans, dtype, ranks, sto
 
 @pytest.mark.gpu
 def test_the_same_bits_everywhere(tmp_path, device):
-    """Blocks of rows are added along a tree that the shapes alone decide: ranks share the rows of A."""
-    source = make(tmp_path / "input.h5", 70000, 64, 6)
+    """Blocks of rows are added along a tree that the shapes alone decide: layers of ranks share the rows of A."""
+    source = make(tmp_path / "input.h5", 4000, 50, 6)
     found = set()
-    for more, ranks, on in [([], 0, device), (["--gpu-memory", "3M"], 0, device), ([], 2, device), ([], 4, device),
-                            ([], 3, device), ([], 2, "cpu")]:
+    for ranks, layers, more in [(0, 1, []), (0, 1, ["--gpu-memory", "800K"]), (2, 2, ["--verify", "full"]), (4, 4, []), (4, 2, [])]:
         output = tmp_path / "C.h5"
-        report = multiply(source, *NORMAL, *more, "-o", output, "--force", ranks=ranks, device=on)
+        report = multiply(source, *NORMAL, *more, "-o", output, "--force", ranks=ranks, device=device,
+                          DGEMM_OOC_TEST_BLOCK="256", DGEMM_OOC_TEST_LAYERS=str(layers))
         found.add(bits(output))
-    assert len(found) == 1 and report["verdict"] == "PASSED"
+        assert report["plan"]["layers"] == layers and report["verdict"] == "PASSED"
+    assert len(found) == 1
+    assert_right(source, output)
+
+
+def test_sums_of_layers_are_resumed(tmp_path):
+    source = make(tmp_path / "input.h5", 16384, 40, 4)
+    blocks = {"DGEMM_OOC_TEST_BLOCK": "512", "DGEMM_OOC_TEST_LAYERS": "2"}
+    words = [*NORMAL, "--gpu-memory", "500K"]
+    multiply(source, *words, "-o", tmp_path / "whole.h5", **blocks)
+    with start_late(source, *words, "--checkpoint", "0.05s", late="20", ranks=2, **blocks) as process:
+        wait_until(lambda: saves(source), process)
+        os.kill(pids(process, 2)[-1], signal.SIGUSR2)
+        process.communicate()
+    assert process.returncode == 75 and part_of(source).exists()
+    assert multiply(source, *words, ranks=2, **blocks)["plan"]["layers"] == 2
+    assert bits(output_of(source)) == bits(tmp_path / "whole.h5")
 
 
 @each("words, change", [
@@ -128,8 +148,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path, ranks):
     words = [*NORMAL, "--gpu-memory", "1M"]
     multiply(source, *words, "-o", tmp_path / "whole.h5")
     with start_late(source, *words, "--checkpoint", "0.02s", late="20") as process:
-        journal = source.with_name("input-C.h5.journal")
-        wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
+        wait_until(lambda: saves(source), process)
         process.kill()
         process.communicate()
     assert part_of(source).exists()
