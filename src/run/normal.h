@@ -34,8 +34,8 @@ struct normal {
 };
 
 /* Open the output of op(B), and bring this rank's columns of X to the device.  x.memory,
- * check_memory, and the seed and retry_on_failure of the check are set, too.  `tile`: the rank's.  After a failure
- * normal_close is still due. */
+ * check_memory, and the seed and retry_on_failure of the check are set, too.  `tile`: the rank's.
+ * After a failure normal_close is still due. */
 int normal_open(struct normal *normal, const struct block *tile, enum algorithm algorithm,
                 struct error *err);
 void normal_close(struct normal *normal);

@@ -304,7 +304,7 @@ def test_two_views_of_one_file_are_two_matrices(tmp_path):
             of.append(flat.reshape(shape, order="F" if rest.endswith("F") else "C").astype("f8"))
         product("-a", f"{tmp_path}/s.bin:{a}", "-b", f"{tmp_path}/s.bin:{b}", "--transb", "T", *words, "-o", tmp_path / "C.npy")
         assert np.allclose(np.load(tmp_path / "C.npy"), of[0] @ of[1].T, rtol=1e-12), (a, b)
-    done = run("dgemm_ooc", "-a", f"{tmp_path}/s.bin:f8:10x10", "-b", f"{tmp_path}/s.bin:f8:20x10", "--transb", "T", "--center", "rows",
+    done = run("dgemm_ooc", "-a", f"{tmp_path}/s.bin:f8:10x10", "-b", f"{tmp_path}/s.bin:f8:20x10", "--product", "cov",
                "-o", tmp_path / "D.npy")
     assert done.returncode == INPUT and "one matrix times its own transpose" in done.stderr
 

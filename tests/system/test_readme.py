@@ -90,7 +90,7 @@ def z_scores(a):
 
 WHAT_IT_MULTIPLIES = [  # of A, B and C, square, as NumPy has it; in the order of the table
     lambda a, b, c: 2 * a.T @ b.T + c, lambda a, b, c: a @ a.T, lambda a, b, c: np.cov(a),
-    lambda a, b, c: z_scores(a) @ z_scores(a).T, lambda a, b, c: a @ b, lambda a, b, c: a @ b,
+    lambda a, b, c: a.T @ (a @ b), lambda a, b, c: z_scores(a) @ z_scores(a).T, lambda a, b, c: a @ b, lambda a, b, c: a @ b,
     lambda a, b, c: a @ b]
 
 
@@ -138,6 +138,8 @@ def files(tmp_path_factory):
     assert run("dgemm_ooc", folder / "input.h5").returncode == 0
     shutil.copy(output_of(folder / "input.h5"), folder / "other-C.h5")
     operands(folder / "big.h5", 30, 20, 10)
+    done = run("dgemm_ooc", folder / "input.h5", "--product", "gram", "--symmetric", "packed", "-o", folder / "packed.h5")
+    assert done.returncode == 0, done.stderr
     for name in "A", "B":
         np.save(folder / f"{name}.npy", np.eye(9))
     write_bed(folder / "A.bed", genotypes(9, 7))

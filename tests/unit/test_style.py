@@ -173,7 +173,7 @@ def test_one_library_is_of_io_alone():
 
 
 # What the product may have.  Raising one of these is a commit of its own that says why.
-LINES_OF_ALL, PARAMETERS = 50_860, 6
+LINES_OF_ALL, PARAMETERS = 50_880, 6
 MEMBERS = {"src/plan/plan.h": ("plan", 40), "src/problem/problem.h": ("problem", 30), "src/problem/options.h": ("options", 30),
            "src/check/check.h": ("check", 28), "src/run/run_state.h": ("run", 30)}
 HEAD = re.compile(r"^(?:(?:static|inline|const|extern) )*(?:(?:struct|enum|unsigned) )?\w+[\s*]+(\w+)"

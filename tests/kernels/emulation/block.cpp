@@ -98,7 +98,7 @@ SWITCHES static void enter(const context &to, bool first)
     setcontext(&start);
 }
 
-/* Where setjmp keeps the stack pointer: behind that of the shadow stack, which the compilers of some
+/* Where setjmp keeps the stack pointer: behind that of the shadow stack, which compilers of some
  * distributions save, too (-fcf-protection). */
 #if defined __CET__ && __CET__ & 2
 #define STACK_POINTER "24"
