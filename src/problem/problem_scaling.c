@@ -83,7 +83,7 @@ void scaling_choose(const struct scaling_options *o, bool names_b, struct proble
     if (!scaling_is_of_any(o, p))
         error_add(err, EXIT_INPUT,
                   "--center, --scale and --product need one matrix times its own transpose: %s",
-                  o->product != PRODUCT_PLAIN && names_b
+                  is_of_one(o->product) && names_b
                       ? "leave -b out, or give --product cross-cov or cross-cor"
                       : "give -b the dataset that A is, and either --transa T or --transb T");
     if (p->scaling.axis[OPERAND_A] && p->complex)

@@ -108,6 +108,8 @@ static void write_files(FILE *out, const struct account *a)
         write_operand(out, p, OPERAND_C);
     fputs("; C goes to ", out);
     write_name(out, a->output->file, a->output->dataset);
+    if (p->normal)
+        fputs(", and the product in parentheses beside it, as NAME_ab", out);
 }
 
 /* What may not be expected of the elements. */

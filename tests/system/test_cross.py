@@ -212,6 +212,7 @@ def test_what_lines_of_b_lack_is_said_of_b(tmp_path):
     (["--product", "cross-cov", "-a", "ints", "-b", "ints2"], 3, "give --type d"),
     (["--product", "cross-cov", "-a", "z", "-b", "z2"], 3, "are for real matrices"),
     (["--product", "cross-cov", "--symmetric", "lower"], 3, "op(B) is not the transpose of op(A)"),
+    (["--product", "cross-cov", "-a", "square", "-b", "square", "--transb", "N"], 3, "give -b the dataset that A is, and either"),
     (["-a", "square", "-b", "square", "--center", "rows"], 3, "give -b the dataset that A is, and either"),
     (["--product", "cross-cov", "--algo", "ozaki"], 2, "give the number of moduli")])
 def test_mistakes(tmp_path, words, status, text):

@@ -209,6 +209,8 @@ def test_damage_is_found(tmp_path):
 def test_an_output_is_replaced_with_both(tmp_path):
     source = make(tmp_path / "input.h5", 200, 30, 4)
     multiply(source, *NORMAL)
+    said = run("dgemm_ooc", source, *NORMAL, "-o", tmp_path / "other.h5").stdout
+    assert "C = A^T (A B)" in said
     again = run("dgemm_ooc", source, *NORMAL)
     assert again.returncode == 0 and "was made from these operands already" in again.stdout
     multiply(source, *NORMAL, "--alpha", "2", "--force")

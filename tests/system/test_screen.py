@@ -79,6 +79,7 @@ def screen(source, *options, code=0, **how):
     (["--type", "s"], 3, "C = A B; float; C 97x101, k 211"),
     (["--product", "gram", "--symmetric", "on"], 2, "C = A A^T; double; C 97x97, k 211"),
     (["--product", "gram", "--symmetric", "lower"], 0, "C = A A^T; double; C 97x97, k 211"),
+    (["--product", "normal"], 2, "C = A^T (A B); double; C 211x101, k 97"),
     (["--product", "cov"], 2, "A A^T, rows of A centred; double; C 97x97, k 211"),
     (["--product", "cor", "--transa", "T"], 0, "A^T A, columns of A centred and scaled; double; C 211x211, k 97"),
     (["--verify", "full"], 2, "C = A B; double; C 97x101, k 211"),
@@ -91,6 +92,7 @@ def test_products(tmp_path, options, ranks, product):
     said = assert_screen(source, *screen(source, *options, ranks=ranks))
     assert product in said["Product"]
     assert ("; read back: " in said["Check"]) == ("--verify" in options)
+    assert ("beside it, as NAME_ab" in said["Files"]) == ("normal" in options)
     assert said["Plan"].startswith(f"CPU, {ranks} ranks, " if ranks else "CPU, ")
 
 
