@@ -60,6 +60,9 @@ struct format_attribute {
 #define FORMAT_CHECKSUM "checksum"
 #define FORMAT_CHECKSUM_UNKNOWN "----------------"
 
+/* What a dataset is that belongs to a matrix beside it. */
+#define FORMAT_STATISTIC "statistic"
+
 /* What is missing of a symmetric matrix.  By this a dataset of one dimension is a packed triangle
  * (matrix.h), and the matrix has its name. */
 #define FORMAT_TRIANGLE "triangle"

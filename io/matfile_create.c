@@ -173,7 +173,7 @@ int matfile_create(struct source *source, bool new_file, const struct format_lay
 
 static int make_vector(hid_t file, const struct format_vector *vector)
 {
-    const struct format_attribute statistic = {.name = H5_STATISTIC, .text = vector->statistic};
+    const struct format_attribute statistic = {.name = FORMAT_STATISTIC, .text = vector->statistic};
     hsize_t extent = (hsize_t)vector->count;
     hid_t space = H5Screate_simple(1, &extent, NULL), plist = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_obj_track_times(plist, false);
@@ -242,7 +242,7 @@ static int compare_values(hid_t dataset, const struct source *of,
 static int compare_vector(hid_t file, const struct source *of, const struct format_vector *vector,
                           struct error *err)
 {
-    struct format_value statistic = {.name = H5_STATISTIC};
+    struct format_value statistic = {.name = FORMAT_STATISTIC};
     hid_t dataset = H5Lexists(file, vector->dataset, H5P_DEFAULT) > 0
                         ? H5Dopen2(file, vector->dataset, H5P_DEFAULT)
                         : -1;

@@ -46,7 +46,6 @@ bool h5_is_unfinished(hid_t dataset);
 void h5_read_attribute(hid_t dataset, struct format_value *value);
 
 /* The attribute of what matfile_add_vector has made. */
-#define H5_STATISTIC "statistic"
 
 /* A file access property list, to be closed by the caller.  `locking`: lock the file. */
 hid_t h5_file_access(enum h5_mode mode, bool locking);

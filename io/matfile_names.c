@@ -282,8 +282,8 @@ static bool belongs_to(hid_t root, const char *path, const char *ours)
                   strcmp(rest, "_mean_b") == 0 || strcmp(rest, "_deviation_b") == 0 ||
                   strcmp(rest, "_ab") == 0);
     hid_t object = named ? H5Oopen(root, path, H5P_DEFAULT) : -1;
-    bool is =
-        object >= 0 && H5Iget_type(object) == H5I_DATASET && H5Aexists(object, H5_STATISTIC) > 0;
+    bool is = object >= 0 && H5Iget_type(object) == H5I_DATASET &&
+              H5Aexists(object, FORMAT_STATISTIC) > 0;
     h5_close(object);
     return is;
 }

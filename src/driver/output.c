@@ -127,7 +127,7 @@ int output_describe_inner(const struct source *c, const struct problem *p, struc
 static int add_inner(struct output *output, const struct problem *p, struct error *err)
 {
     static const struct format_attribute attributes[] = {
-        {.name = "statistic", .text = "op(A) B, which C is op(A)^T times"}, {.name = NULL}};
+        {.name = FORMAT_STATISTIC, .text = "op(A) B, which C is op(A)^T times"}, {.name = NULL}};
     const struct format_layout layout = {0};
     const struct problem of = problem_inner(p);
     struct source *c = &output->source, *inner = &output->beside;

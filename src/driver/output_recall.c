@@ -238,10 +238,10 @@ static void recall_product(const struct format_value *product, struct format_val
                            struct options *o, struct error *err)
 {
     const bool normal = product->found && strcmp(product->text, product_names[PRODUCT_NORMAL]) == 0;
-    if (formula->found && o->scaling.product == PRODUCT_NORMAL && !normal)
-        error_add(err, EXIT_INPUT, "C was not made with --product normal: leave --product out");
-    if (normal && o->scaling.product != PRODUCT_NORMAL && o->scaling.product != PRODUCT_PLAIN)
-        error_add(err, EXIT_INPUT, "C was made with --product normal: leave --product out");
+    const bool asked = o->scaling.product == PRODUCT_NORMAL;
+    if (formula->found && asked != normal && o->scaling.product != PRODUCT_PLAIN)
+        error_add(err, EXIT_INPUT, "C was %s with --product normal: leave --product out",
+                  normal ? "made" : "not made");
     if (!normal)
         return;
     o->scaling.product = PRODUCT_NORMAL;

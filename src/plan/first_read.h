@@ -22,7 +22,7 @@ size_t first_read_product_bytes(const struct problem *p, int readers);
 double first_read_bytes(const struct problem *p);
 double first_read_seconds(const struct problem *p, const struct machine *machine);
 
-/* The same where another plan could do without it; otherwise 0. */
+/* Seconds of that which another plan could do without. */
 double first_read_needless(const struct problem *p, const struct plan *plan,
                            const struct machine *machine);
 

@@ -147,9 +147,10 @@ static int64_t slab_unit(const struct problem *p, int64_t slab)
                  of_b = {0, 0, b->chunk_rows, b->chunk_cols};
     of_a = embedding_of_file(p, OPERAND_A, &of_a);
     of_b = embedding_of_file(p, OPERAND_B, &of_b);
-    int64_t chunk = max_i64(p->trans[0] ? of_a.rows : of_a.cols, p->normal     ? 0
-                                                                 : p->trans[1] ? of_b.cols
-                                                                               : of_b.rows);
+    if (p->normal) /* B is X, which does not come in slabs */
+        of_b = (struct block){0};
+    int64_t chunk =
+        max_i64(p->trans[0] ? of_a.rows : of_a.cols, p->trans[1] ? of_b.cols : of_b.rows);
     bool fits = chunk > 0 && chunk % problem_quantum(p) == 0 && slab >= chunk;
     return fits ? chunk : problem_quantum(p);
 }

@@ -149,7 +149,7 @@ struct plan plan_inner(const struct problem *p, const struct plan *plan)
 {
     struct plan inner = *plan;
     inner.layers = inner.grid_rows = 1;
-    inner.tiles = 2; /* of which one leaves while the next is multiplied */
+    inner.tiles = 2; /* one leaves while the next is multiplied */
     inner.tile_rows = inner.strip_rows = plan->slab;
     inner.slab = round_up(p->m, GEMM_QUANTUM);
     inner.slab_short = 0;

@@ -227,10 +227,10 @@ static inline int problem_passes(const struct problem *p)
  * of a symmetric product also gives its mirror, and a triangle without a mirror at least what is on
  * and below the diagonal (schedule_written counts what its strips have above). */
 double problem_products(const struct problem *p);
+double problem_elements(const struct problem *p);
 
 /* Of a normal product: op(B) as the product that it is, whose rows are the steps of this one. */
 struct problem problem_inner(const struct problem *p);
-double problem_elements(const struct problem *p);
 
 /* Whether op(A) and op(B) are one matrix and its transpose: the same dataset, by whatever names.
  * Reads no file. */

@@ -75,8 +75,8 @@ static const struct argp_option option_table[] = {
      0},
     {"missing", KEY_MISSING, "P", 0, "share of genotypes that are missing, NaN (default 0)", 0},
     {"unpack", KEY_UNPACK, "HALF[:/path]", 0,
-     "make all of the symmetric or Hermitian matrix of which --symmetric packed or lower has "
-     "written the lower half; shape and type are its own",
+     "make all of a symmetric or Hermitian matrix, whose lower half --symmetric packed or lower "
+     "has written; shape and type are its own",
      0},
     {"seed", KEY_SEED, "S", 0,
      "whole number; the same seed and shape give the same values (default 1)", 0},

@@ -92,7 +92,7 @@ def test_of_a_matrix_with_itself_it_is_symmetric(tmp_path):
 
 @pytest.mark.parametrize("form", ["npy", "slice"])
 def test_other_forms_of_operands(tmp_path, form):
-    """Fortran's order is a transposition of which no axis in a text knows; slices have their own means."""
+    """In Fortran's order rows of the file are columns of the matrix; slices have their own means."""
     x, y = np.random.default_rng(2).normal(5, 1, (30, 400)), np.random.default_rng(3).normal(-5, 1, (50, 400))
     if form == "npy":
         np.save(tmp_path / "X.npy", np.asfortranarray(x))

@@ -177,18 +177,16 @@ def test_what_is_damaged_between_runs_is_found(tmp_path):
 
 
 def test_faults_of_a_device_are_found(tmp_path):
-    """In either product: then it is multiplied again, or the run fails, and never is C wrong."""
+    """In either product: then all of it is multiplied again."""
     source = make(tmp_path / "input.h5", 3000, 40, 8)
-    codes = []
+    found = 0
     for at in range(1, 12):
         done = run(FAULTY, source, *NORMAL, "--force", "--device", "cpu", "--gpu-memory", "400K", DGEMM_OOC_TEST_FAULTS=f"gemm:flip@{at}")
-        codes.append(done.returncode)
-        if done.returncode == 0:
-            assert_right(source, output_of(source))
-            output_of(source).unlink()
-        else:
-            assert done.returncode == 5 and not output_of(source).exists()
-    assert set(codes) == {0}
+        assert done.returncode == 0, done.stderr
+        assert_right(source, output_of(source))
+        output_of(source).unlink()
+        found += "failed its check" in done.stderr
+    assert found > 5
 
 
 def test_damage_is_found(tmp_path):

@@ -812,6 +812,8 @@ def test_readme(tmp_path, monkeypatch):
         if "mpi4py" not in block:
             exec(block, known)
     assert np.allclose(known["kinship"], known["kinship"].array.T) and known["checked"].verdict == "PASSED"
+    a = known["a"]
+    assert np.allclose(known["c"], (a - a.mean(0)).T @ known["scores"])
     known.clear()
 
 

@@ -115,12 +115,15 @@ def test_what_it_multiplies(tmp_path, number):
 
 
 @pytest.mark.parametrize("product, want", [("gram", lambda a: a.T @ a), ("cov", lambda a: np.cov(a, rowvar=False)),
-                                           ("cor", np.corrcoef)])
+                                           ("cor", np.corrcoef),
+                                           ("cross-cov -b A2", lambda a: np.cov(a, a**2, rowvar=False)[:40, 40:]),
+                                           ("cross-cor -b A2", lambda a: np.corrcoef(a, a**2, rowvar=False)[:40, 40:]),
+                                           ("normal --center cols -b X", lambda a: (a - a.mean(0)).T @ (a - a.mean(0)) @ a.T)])
 def test_the_other_products_of_the_table(tmp_path, product, want):
     a = np.random.default_rng(1).standard_normal((30, 40))
     with h5py.File(tmp_path / "input.h5", "w") as file:
-        file["A"] = a
-    done = shell(f"dgemm_ooc input.h5 -q --product {product} {'' if product == 'cor' else '--transa T'}", tmp_path)
+        file["A"], file["A2"], file["X"] = a, a**2, a.T.copy()
+    done = shell(f"dgemm_ooc input.h5 -q --product {product} {'' if product[:3] in ('cor', 'nor') else '--transa T'}", tmp_path)
     assert done.returncode == 0, done.stderr
     with h5py.File(tmp_path / "input-C.h5") as file:
         np.testing.assert_allclose(file["C"], want(a), rtol=1e-9, atol=1e-12)
